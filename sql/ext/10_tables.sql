@@ -1,0 +1,223 @@
+-- Tables. A state is the table that holds a job's ticket: ready, delayed, lease. The job row itself is written once.
+-- Column order is part of the C code's contract (src/store.h): append only.
+
+CREATE SEQUENCE jobq.queue_id_seq AS int;
+CREATE TABLE jobq.queue (
+	id                  int PRIMARY KEY DEFAULT nextval('jobq.queue_id_seq'),
+	name                text COLLATE "C" NOT NULL UNIQUE,
+	owner               text NOT NULL,
+	paused              boolean NOT NULL DEFAULT false,
+	max_attempts        int NOT NULL DEFAULT 3,
+	lease               interval NOT NULL DEFAULT '30 s',
+	timeout             interval,
+	backoff             text NOT NULL DEFAULT 'exponential_jitter',
+	backoff_base        interval NOT NULL DEFAULT '1 s',
+	backoff_cap         interval,
+	backoff_function    text,
+	concurrency         int,
+	rate_limit          int,
+	rate_interval       interval NOT NULL DEFAULT '1 s',
+	rate_burst          int,
+	keep_completed      interval DEFAULT '1 day',
+	keep_dead           interval DEFAULT '30 days',
+	dead_letter_queue   int,
+	max_payload_bytes   int NOT NULL DEFAULT 262144,
+	notify              boolean NOT NULL DEFAULT false,
+	on_retry            text NOT NULL DEFAULT 'hold',
+	on_dead             text NOT NULL DEFAULT 'block',
+	group_rate_limit    int,
+	group_rate_interval interval NOT NULL DEFAULT '1 s',
+	group_lease         interval,
+	isolate_above       int,
+	created             timestamptz NOT NULL DEFAULT now()
+);
+COMMENT ON TABLE jobq.queue IS 'One row per queue: its settings. Change it with alter_queue(); any change reaches every session through the trigger.';
+
+-- Job ids and ready sequence numbers come in blocks of 256 of this sequence: id = value * 256 + 0..255.
+CREATE SEQUENCE jobq.job_block_seq AS bigint CACHE 1;
+CREATE TABLE jobq.job (
+	id           bigint NOT NULL,
+	created      timestamptz NOT NULL,
+	queue_id     int NOT NULL,
+	max_attempts int NOT NULL,
+	priority     smallint NOT NULL,
+	timeout      interval,
+	expires      timestamptz,
+	name         text COLLATE "C",
+	group_key    text COLLATE "C",
+	unique_key   text COLLATE "C",
+	payload      jsonb NOT NULL,
+	headers      jsonb
+);
+CREATE UNIQUE INDEX job_pkey ON jobq.job (id);
+ALTER TABLE jobq.job ADD PRIMARY KEY USING INDEX job_pkey;
+CREATE UNIQUE INDEX job_unique_key ON jobq.job (queue_id, unique_key) WHERE unique_key IS NOT NULL;
+CREATE INDEX job_expires ON jobq.job (expires) WHERE expires IS NOT NULL;
+COMMENT ON TABLE jobq.job IS 'One row per live job, written once by enqueue and deleted when the job ends.';
+
+CREATE TABLE jobq.ready (
+	seq      bigint NOT NULL,
+	job_id   bigint,
+	queue_id int NOT NULL,
+	attempt  int NOT NULL,
+	lane     smallint NOT NULL,
+	priority smallint NOT NULL,
+	job_tid  tid,
+	group_id bigint,
+	from_ord bigint
+);
+CREATE INDEX ready_scan ON jobq.ready (queue_id, lane, priority, seq);
+CREATE INDEX ready_job ON jobq.ready (job_id) WHERE lane = 0;
+COMMENT ON TABLE jobq.ready IS 'One row per ticket that may be taken now. lane: 0 returned, 1 fresh. A fresh job''s seq is its id; every other ticket takes a new one.';
+
+CREATE TABLE jobq.delayed (
+	visible_at timestamptz NOT NULL,
+	job_id     bigint,
+	queue_id   int NOT NULL,
+	attempt    int NOT NULL,
+	priority   smallint NOT NULL,
+	job_tid    tid,
+	group_id   bigint
+);
+CREATE INDEX delayed_due ON jobq.delayed (queue_id, visible_at, job_id);
+CREATE INDEX delayed_job ON jobq.delayed (job_id);
+COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on: delayed starts and retry backoffs.';
+
+CREATE TABLE jobq.lease (
+	token       bigint NOT NULL,
+	started     timestamptz NOT NULL,
+	lease_until timestamptz NOT NULL,
+	deadline    timestamptz,
+	cancel      bigint NOT NULL,
+	queue_id    int NOT NULL,
+	job_ids     bigint[] NOT NULL,
+	job_tids    tid[] NOT NULL,
+	attempts    int[] NOT NULL,
+	worker      text,
+	progress    jsonb,
+	group_id    bigint,
+	ords        bigint[]
+);
+CREATE UNIQUE INDEX lease_pkey ON jobq.lease (token);
+ALTER TABLE jobq.lease ADD PRIMARY KEY USING INDEX lease_pkey;
+CREATE INDEX lease_until ON jobq.lease (lease_until);
+COMMENT ON TABLE jobq.lease IS 'One row per lease: at most 64 jobs of one dequeue call. A job listed here is active while its job row exists; bit n of cancel asks for the end of the n-th.';
+
+CREATE TABLE jobq.failure (
+	job_id  bigint NOT NULL,
+	at      timestamptz NOT NULL,
+	attempt int NOT NULL,
+	error   text
+);
+CREATE INDEX failure_job ON jobq.failure (job_id, attempt);
+COMMENT ON TABLE jobq.failure IS 'One row per failed attempt of a live job. They move into the history or dead row when the job ends.';
+
+CREATE TABLE jobq.dead (
+	id           bigint NOT NULL,
+	created      timestamptz NOT NULL,
+	died         timestamptz NOT NULL,
+	queue_id     int NOT NULL,
+	attempt      int NOT NULL,
+	max_attempts int NOT NULL,
+	priority     smallint NOT NULL,
+	timeout      interval,
+	expires      timestamptz,
+	reason       text NOT NULL,
+	last_error   text,
+	name         text COLLATE "C",
+	group_key    text COLLATE "C",
+	unique_key   text COLLATE "C",
+	payload      jsonb NOT NULL,
+	headers      jsonb,
+	failures     jsonb
+);
+CREATE UNIQUE INDEX dead_pkey ON jobq.dead (id);
+ALTER TABLE jobq.dead ADD PRIMARY KEY USING INDEX dead_pkey;
+CREATE INDEX dead_queue ON jobq.dead (queue_id, id);
+CREATE INDEX dead_died ON jobq.dead (queue_id, died);
+COMMENT ON TABLE jobq.dead IS 'One row per dead letter: the whole job and the reason. Kept until redriven, purged, or keep_dead has passed.';
+
+-- Finished jobs: a ring of plain tables by day of expiry, emptied by TRUNCATE. Day d (days since 2000-01-01) lives in
+-- history_(d % 32); what is kept for more than 30 days, or for ever, lives in history_far and is deleted row by row.
+DO $do$
+DECLARE
+	part text;
+	n int;
+BEGIN
+	FOR n IN 0 .. 32 LOOP
+		part := CASE WHEN n = 32 THEN 'history_far' ELSE 'history_' || n END;
+		EXECUTE pg_catalog.format($ddl$
+			CREATE TABLE jobq.%1$I (
+				id           bigint NOT NULL,
+				token        bigint,
+				created      timestamptz NOT NULL,
+				started      timestamptz,
+				finished     timestamptz NOT NULL,
+				expiry       timestamptz NOT NULL,
+				queue_id     int NOT NULL,
+				attempt      int NOT NULL,
+				max_attempts int NOT NULL,
+				priority     smallint NOT NULL,
+				state        "char" NOT NULL,
+				name         text COLLATE "C",
+				group_key    text COLLATE "C",
+				unique_key   text COLLATE "C",
+				worker       text,
+				payload      jsonb NOT NULL,
+				headers      jsonb,
+				result       jsonb,
+				progress     jsonb,
+				failures     jsonb
+			)$ddl$, part);
+		EXECUTE pg_catalog.format('CREATE INDEX %I ON jobq.%I (id)', part || '_id', part);
+		EXECUTE pg_catalog.format('COMMENT ON TABLE jobq.%I IS %L', part,
+			'Finished jobs (state c completed, x cancelled, e expired), by day of expiry.');
+		EXECUTE pg_catalog.format('SELECT pg_catalog.pg_extension_config_dump(%L, %L)', 'jobq.' || part, '');
+	END LOOP;
+END
+$do$;
+CREATE INDEX history_far_expiry ON jobq.history_far (expiry);
+
+-- Who this database is. identity is not dumped; origin is: where they differ, this is a copy and runs nothing until adopt().
+CREATE TABLE jobq.identity (
+	id     uuid NOT NULL,
+	db_oid oid NOT NULL
+);
+COMMENT ON TABLE jobq.identity IS 'One row: a random id and the oid of the database it was made in. Not dumped.';
+INSERT INTO jobq.identity SELECT pg_catalog.gen_random_uuid(), d.oid
+	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
+CREATE TABLE jobq.origin (
+	id uuid NOT NULL
+);
+COMMENT ON TABLE jobq.origin IS 'One row from the first queue on: a copy of identity.id that a dump carries.';
+
+-- Tokens: value of token_block_seq * 16384 is the counter; generation = token_base + timeline. Sequences because they are durable
+-- whatever the transaction that draws from them does.
+CREATE SEQUENCE jobq.token_block_seq AS bigint CACHE 1;
+CREATE SEQUENCE jobq.token_base AS bigint MINVALUE 0 START 0;
+CREATE SEQUENCE jobq.token_generation AS bigint MINVALUE 0 START 0;
+CREATE SEQUENCE jobq.token_system AS bigint MINVALUE -9223372036854775808 START 0;
+
+CREATE TABLE jobq.resource_fence (
+	resource text COLLATE "C" PRIMARY KEY,
+	token    bigint NOT NULL,
+	at       timestamptz NOT NULL
+);
+COMMENT ON TABLE jobq.resource_fence IS 'Highest token seen per resource, kept by fence().';
+
+DO $do$
+DECLARE
+	obj text;
+BEGIN
+	FOREACH obj IN ARRAY ARRAY['queue', 'queue_id_seq', 'job', 'job_block_seq', 'ready', 'delayed', 'lease', 'failure', 'dead',
+		'origin', 'token_block_seq', 'token_base', 'token_generation', 'token_system', 'resource_fence'] LOOP
+		EXECUTE pg_catalog.format('SELECT pg_catalog.pg_extension_config_dump(%L, %L)', 'jobq.' || obj, '');
+	END LOOP;
+	-- Rows come and go at the rate of the jobs: vacuum early, at full speed, and leave no page half empty on purpose.
+	FOREACH obj IN ARRAY ARRAY['job', 'ready', 'delayed', 'lease'] LOOP
+		EXECUTE pg_catalog.format('ALTER TABLE jobq.%I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+			autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.2)', obj);
+	END LOOP;
+END
+$do$;
+REVOKE ALL ON ALL TABLES IN SCHEMA jobq FROM PUBLIC;

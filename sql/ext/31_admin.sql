@@ -1,0 +1,49 @@
+-- The verbs of administrators: queues, and jobs that nobody holds.
+
+CREATE FUNCTION jobq.create_queue(name text, max_attempts int DEFAULT 3, lease interval DEFAULT '30 s', timeout interval DEFAULT NULL,
+	backoff text DEFAULT 'exponential_jitter', backoff_base interval DEFAULT '1 s', backoff_cap interval DEFAULT NULL,
+	backoff_function text DEFAULT NULL, concurrency int DEFAULT NULL, rate_limit int DEFAULT NULL, rate_interval interval DEFAULT '1 s',
+	rate_burst int DEFAULT NULL, keep_completed interval DEFAULT '1 day', keep_dead interval DEFAULT '30 days',
+	dead_letter_queue text DEFAULT NULL, max_payload_bytes int DEFAULT 262144, notify boolean DEFAULT false, on_retry text DEFAULT 'hold',
+	on_dead text DEFAULT 'block', group_rate_limit int DEFAULT NULL, group_rate_interval interval DEFAULT '1 s',
+	group_lease interval DEFAULT NULL, isolate_above int DEFAULT NULL)
+	RETURNS boolean LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_create_queue';
+CREATE FUNCTION jobq.alter_queue(name text, max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, timeout interval DEFAULT NULL,
+	backoff text DEFAULT NULL, backoff_base interval DEFAULT NULL, backoff_cap interval DEFAULT NULL,
+	backoff_function text DEFAULT NULL, concurrency int DEFAULT NULL, rate_limit int DEFAULT NULL, rate_interval interval DEFAULT NULL,
+	rate_burst int DEFAULT NULL, keep_completed interval DEFAULT NULL, keep_dead interval DEFAULT NULL,
+	dead_letter_queue text DEFAULT NULL, max_payload_bytes int DEFAULT NULL, notify boolean DEFAULT NULL, on_retry text DEFAULT NULL,
+	on_dead text DEFAULT NULL, group_rate_limit int DEFAULT NULL, group_rate_interval interval DEFAULT NULL,
+	group_lease interval DEFAULT NULL, isolate_above int DEFAULT NULL, reset text[] DEFAULT '{}')
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_alter_queue';
+CREATE FUNCTION jobq.rename_queue(name text, new_name text)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_rename_queue';
+CREATE FUNCTION jobq.drop_queue(name text, force boolean DEFAULT false)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_drop_queue';
+CREATE FUNCTION jobq.pause_queue(queue text)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_pause_queue';
+CREATE FUNCTION jobq.resume_queue(queue text)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_resume_queue';
+CREATE FUNCTION jobq.purge_queue(queue text, states text[] DEFAULT '{ready,delayed}')
+	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_purge_queue';
+
+CREATE FUNCTION jobq.cancel(job_id bigint)
+	RETURNS text LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_cancel';
+CREATE FUNCTION jobq.reschedule(job_id bigint, run_at timestamptz DEFAULT NULL, priority int DEFAULT NULL)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_reschedule';
+CREATE FUNCTION jobq.run_now(job_ids bigint[])
+	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_run_now';
+CREATE FUNCTION jobq.delete_jobs(job_ids bigint[])
+	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_delete_jobs';
+CREATE FUNCTION jobq.redrive(queue text, job_ids bigint[] DEFAULT NULL, max_jobs int DEFAULT 1000, to_queue text DEFAULT NULL)
+	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_redrive';
+CREATE FUNCTION jobq.adopt()
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_adopt';
+
+-- Any change of these tables, by whatever means, empties every session's cache at its commit.
+CREATE FUNCTION jobq.settings_changed()
+	RETURNS trigger LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_settings_changed';
+CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON jobq.queue
+	FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed();
+CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON jobq.origin
+	FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed();

@@ -1,0 +1,150 @@
+-- Views: plain SELECTs over the tables; they lock nothing and write nothing. They read with their owner's rights.
+-- A job's state is the table that holds its ticket, so one snapshot shows every job exactly once.
+
+-- Counts out of shared memory; no table is read.
+CREATE FUNCTION jobq.queue_counts()
+	RETURNS TABLE (queue_id int, ready bigint, delayed bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint,
+		failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint,
+		oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)
+	LANGUAGE C ROWS 20 AS 'MODULE_PATHNAME', 'jobq_queue_counts';
+
+CREATE VIEW jobq.queues AS
+SELECT q.name AS queue,
+	q.paused,
+	c.ready,
+	c.delayed,
+	c.active,
+	c.dead,
+	c.enqueued_total,
+	c.completed_total,
+	c.failed_total,
+	c.retried_total,
+	c.dead_total,
+	c.cancelled_total,
+	c.expired_leases_total,
+	CASE WHEN c.oldest_ready IS NOT NULL THEN greatest(clock_timestamp() - c.oldest_ready, interval '0') END AS oldest_ready_age,
+	c.next_due,
+	d.name AS dead_letter_queue,
+	q.max_attempts,
+	q.lease,
+	q.timeout,
+	q.backoff,
+	q.backoff_base,
+	q.backoff_cap,
+	q.backoff_function,
+	q.keep_completed,
+	q.keep_dead,
+	q.max_payload_bytes,
+	q.notify,
+	q.owner,
+	q.created,
+	c.exact,
+	c.totals_since
+FROM jobq.queue q
+	LEFT JOIN jobq.queue_counts() c ON c.queue_id = q.id
+	LEFT JOIN jobq.queue d ON d.id = q.dead_letter_queue;
+
+-- The ring of history tables as one; part is the table's place in the ring, 32 the one for what is kept long.
+DO $do$
+BEGIN
+	EXECUTE (
+		SELECT 'CREATE VIEW jobq.history AS ' || string_agg(
+			format('SELECT %s AS part, h.* FROM jobq.%I h', n, 'history_' || CASE n WHEN 32 THEN 'far' ELSE n::text END),
+			' UNION ALL ' ORDER BY n)
+		FROM generate_series(0, 32) n);
+END
+$do$;
+
+-- Every job with all there is to say of it: what jobs, job() and explain_job() are made of. Each arm finds one job by index,
+-- but for lease, which has few rows; a query that does not ask for the failures does not read them.
+CREATE VIEW jobq.job_full AS
+SELECT u.job_id, q.name AS queue, u.state, u.name, u.priority, u.group_key, u.attempt, u.max_attempts, u.run_at, u.lease_until, u.worker,
+	u.progress, u.last_error, u.created, u.started, u.finished, u.payload, u.headers, u.result, u.failures, u.deadline, u.reason,
+	u.cancel_requested, u.queue_id
+FROM (
+	-- never taken yet: no attempt, so no failure
+	SELECT j.id AS job_id, j.queue_id, 'ready'::text AS state, j.name, j.priority::int AS priority, j.group_key, r.attempt, j.max_attempts,
+		NULL::timestamptz AS run_at, NULL::timestamptz AS lease_until, NULL::text AS worker, NULL::jsonb AS progress,
+		NULL::text AS last_error, j.created, NULL::timestamptz AS started, NULL::timestamptz AS finished, j.payload, j.headers,
+		NULL::jsonb AS result, '[]'::jsonb AS failures, NULL::timestamptz AS deadline, NULL::text AS reason, false AS cancel_requested
+	FROM jobq.job j
+		JOIN jobq.ready r ON r.queue_id = j.queue_id AND r.lane = 1 AND r.priority = j.priority AND r.seq = j.id
+	UNION ALL
+	SELECT j.id, j.queue_id, 'ready', j.name, j.priority::int, j.group_key, r.attempt, j.max_attempts,
+		NULL, NULL, NULL, NULL,
+		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
+		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+	FROM jobq.job j
+		JOIN jobq.ready r ON r.job_id = j.id AND r.lane = 0
+	UNION ALL
+	SELECT j.id, j.queue_id, 'delayed', j.name, j.priority::int, j.group_key, d.attempt, j.max_attempts,
+		d.visible_at, NULL, NULL, NULL,
+		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
+		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+	FROM jobq.job j
+		JOIN jobq.delayed d ON d.job_id = j.id
+	UNION ALL
+	-- a job that a lease lists is active while its row exists
+	SELECT j.id, j.queue_id, 'active', j.name, j.priority::int, j.group_key, l.attempts[array_position(l.job_ids, j.id)], j.max_attempts,
+		NULL, l.lease_until, l.worker, l.progress -> j.id::text,
+		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, l.started, NULL, j.payload, j.headers,
+		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
+			FROM jobq.failure f WHERE f.job_id = j.id), nullif(l.deadline, 'infinity'), NULL,
+		l.cancel >> (array_position(l.job_ids, j.id) - 1) & 1 = 1
+	FROM jobq.lease l
+		JOIN jobq.job j ON j.id = ANY (l.job_ids)
+	UNION ALL
+	-- a join, so that asking for a live state does not read the history
+	SELECT h.id, h.queue_id, s.state, h.name, h.priority::int, h.group_key, h.attempt, h.max_attempts,
+		NULL, NULL, h.worker, h.progress,
+		h.failures -> -1 ->> 'error', h.created, h.started, h.finished, h.payload, h.headers,
+		h.result, h.failures, NULL, NULL, false
+	FROM jobq.history h
+		JOIN (VALUES ('c'::"char", 'completed'::text), ('x', 'cancelled'), ('e', 'expired')) s (code, state) ON s.code = h.state
+	UNION ALL
+	SELECT d.id, d.queue_id, 'dead', d.name, d.priority::int, d.group_key, d.attempt, d.max_attempts,
+		NULL, NULL, NULL, NULL,
+		d.last_error, d.created, NULL, d.died, d.payload, d.headers,
+		NULL, d.failures, NULL, d.reason, false
+	FROM jobq.dead d
+) u
+	LEFT JOIN jobq.queue q ON q.id = u.queue_id;
+
+CREATE VIEW jobq.jobs AS
+SELECT j.job_id, j.queue, j.state, j.name, j.priority, j.group_key, j.attempt, j.max_attempts, j.run_at, j.lease_until, j.worker, j.progress,
+	j.last_error, j.created, j.started, j.finished, j.payload, j.headers, j.result
+FROM jobq.job_full j;
+
+CREATE VIEW jobq.workers AS
+SELECT l.worker,
+	q.name AS queue,
+	count(*) AS leases,
+	sum(n.jobs)::bigint AS jobs,
+	min(l.started) AS oldest_started,
+	min(l.lease_until) AS lease_until,
+	count(*) FILTER (WHERE l.lease_until < clock_timestamp()) AS expired
+FROM jobq.lease l
+	CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM jobq.job j WHERE j.id = ANY (l.job_ids)) n
+	LEFT JOIN jobq.queue q ON q.id = l.queue_id
+WHERE n.jobs > 0
+GROUP BY l.worker, q.name;
+
+CREATE VIEW jobq.dead_letters AS
+SELECT d.id AS job_id,
+	q.name AS queue,
+	d.name,
+	d.reason,
+	d.last_error,
+	d.attempt,
+	d.max_attempts,
+	d.priority::int AS priority,
+	d.payload,
+	d.headers,
+	d.created,
+	d.died,
+	d.failures,
+	d.group_key
+FROM jobq.dead d
+	LEFT JOIN jobq.queue q ON q.id = d.queue_id;

@@ -1,0 +1,198 @@
+-- The oracle of the tests and of whoever doubts: every broken rule, one row each; no rows when all is well.
+--
+-- All tables are read by one statement, hence by one snapshot: a transaction that commits meanwhile is seen whole or not at all
+-- and cannot fake a violation. Sequences have no snapshot, but they only grow, so reading them later is harmless.
+--
+-- The counters in shared memory have no snapshot either. They are compared only when nobody could have changed them between the
+-- snapshot and the reading: the snapshot has no transaction in progress; nobody is still leaving its commit (the lock on one's own
+-- transaction id is held until the counters are changed); and after the reading the next transaction id is still the snapshot's.
+-- age() asks for that id, once per transaction; so the call must also be the first statement of its transaction.
+--
+-- It reads everything there is, so hash joins are right whatever the statistics say.
+CREATE FUNCTION jobq.verify()
+	RETURNS TABLE (rule text, detail text)
+	LANGUAGE sql STABLE SECURITY DEFINER ROWS 10
+	SET search_path = pg_catalog, pg_temp
+	SET enable_nestloop = off
+	SET jit = off
+BEGIN ATOMIC
+	WITH RECURSIVE
+	-- where live jobs can be; a lease also lists jobs that have ended, whose rows are gone
+	place AS MATERIALIZED (
+		SELECT 'ready' AS kind, CASE r.lane WHEN 1 THEN r.seq ELSE r.job_id END AS job_id, r.queue_id, r.priority, r.attempt
+		FROM jobq.ready r WHERE r.group_id IS NULL
+		UNION ALL
+		SELECT 'delayed', d.job_id, d.queue_id, d.priority, d.attempt
+		FROM jobq.delayed d WHERE d.group_id IS NULL
+		UNION ALL
+		SELECT 'lease', h.job_id, h.queue_id, NULL, h.attempt
+		FROM (SELECT unnest(l.job_ids) AS job_id, unnest(l.attempts) AS attempt, l.queue_id FROM jobq.lease l WHERE l.group_id IS NULL) h
+			JOIN jobq.job j ON j.id = h.job_id
+	),
+	placed AS (
+		SELECT p.job_id, count(*) AS n, count(*) FILTER (WHERE p.kind = 'ready') AS ready,
+			count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS lease
+		FROM place p
+		GROUP BY p.job_id
+	),
+	dead_letter_chain AS (
+		SELECT q.id AS start, q.dead_letter_queue AS id FROM jobq.queue q WHERE q.dead_letter_queue IS NOT NULL
+		UNION
+		SELECT c.start, q.dead_letter_queue FROM dead_letter_chain c JOIN jobq.queue q ON q.id = c.id WHERE q.dead_letter_queue IS NOT NULL
+	),
+	last_block AS MATERIALIZED (
+		SELECT s.last_value - CASE WHEN s.is_called THEN 0 ELSE 1 END AS block FROM jobq.job_block_seq s
+	),
+	true_counts AS (
+		SELECT q.id AS queue_id, coalesce(p.ready, 0) AS ready, coalesce(p.delayed, 0) AS delayed, coalesce(p.active, 0) AS active,
+			coalesce(d.dead, 0) AS dead
+		FROM jobq.queue q
+			LEFT JOIN (
+				SELECT p.queue_id, count(*) FILTER (WHERE p.kind = 'ready') AS ready,
+					count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS active
+				FROM place p
+				GROUP BY p.queue_id) p ON p.queue_id = q.id
+			LEFT JOIN (SELECT d.queue_id, count(*) AS dead FROM jobq.dead d GROUP BY d.queue_id) d ON d.queue_id = q.id
+	),
+	quiet AS MATERIALIZED (
+		SELECT pg_snapshot_xmax(pg_current_snapshot())::xid AS next_xid
+		WHERE now() = statement_timestamp()
+			AND pg_current_xact_id_if_assigned() IS NULL
+			AND NOT EXISTS (SELECT FROM pg_snapshot_xip(pg_current_snapshot()))
+			AND NOT EXISTS (SELECT FROM pg_locks l WHERE l.locktype = 'transactionid' AND l.mode = 'ExclusiveLock' AND l.granted)
+	),
+	-- in the select list: called after quiet has had its look
+	counts AS MATERIALIZED (
+		SELECT jobq.queue_counts() AS c, q.next_xid FROM quiet q
+	)
+
+	-- a live job has exactly one place
+	SELECT 'place', format('job %s has %s places: ready %s, delayed %s, lease %s', j.id, coalesce(p.n, 0), coalesce(p.ready, 0),
+		coalesce(p.delayed, 0), coalesce(p.lease, 0))
+	FROM jobq.job j
+		LEFT JOIN placed p ON p.job_id = j.id
+	WHERE p.n IS DISTINCT FROM 1
+	UNION ALL
+	-- a ticket has a job
+	SELECT 'ticket_without_job', format('%s ticket of queue %s names job %s, which is not live', p.kind, p.queue_id, p.job_id)
+	FROM place p
+		LEFT JOIN jobq.job j ON j.id = p.job_id
+	WHERE j.id IS NULL
+	UNION ALL
+	-- and says of it what the job's own row says
+	SELECT 'ticket_differs', format('%s of job %s has queue %s, priority %s; the job has %s, %s', p.kind, j.id, p.queue_id, p.priority,
+		j.queue_id, j.priority)
+	FROM place p
+		JOIN jobq.job j ON j.id = p.job_id
+	WHERE p.queue_id <> j.queue_id OR p.priority <> j.priority
+	UNION ALL
+	-- a fresh ticket's seq is its job's id; lanes are those we know
+	SELECT 'ticket_lane', format('ready ticket with seq %s has lane %s, job id %s', r.seq, r.lane, coalesce(r.job_id::text, 'NULL'))
+	FROM jobq.ready r
+	WHERE r.group_id IS NULL AND (r.lane NOT IN (0, 1) OR r.lane = 1 AND r.job_id <> r.seq)
+	UNION ALL
+	SELECT 'ticket_seq', format('%s ready tickets have seq %s', count(*), r.seq)
+	FROM jobq.ready r
+	GROUP BY r.seq
+	HAVING count(*) > 1
+	UNION ALL
+	-- finished is final, and once
+	SELECT 'finished', format('job %s is there %s times: live %s, in history %s, dead %s', f.id, count(*), count(*) FILTER (WHERE f.kind = 1),
+		count(*) FILTER (WHERE f.kind = 2), count(*) FILTER (WHERE f.kind = 3))
+	FROM (
+		SELECT j.id, 1 AS kind FROM jobq.job j
+		UNION ALL
+		SELECT h.id, 2 FROM jobq.history h
+		UNION ALL
+		SELECT d.id, 3 FROM jobq.dead d) f
+	GROUP BY f.id
+	HAVING count(*) > 1
+	UNION ALL
+	SELECT 'history', format('job %s in history: state %s, attempt %s of %s', h.id, h.state, h.attempt, h.max_attempts)
+	FROM jobq.history h
+	WHERE h.state NOT IN ('c', 'x', 'e') OR h.attempt NOT BETWEEN 0 AND h.max_attempts
+	UNION ALL
+	-- in the table of its day, or it would be emptied away with another day's
+	SELECT 'history_day', format('job %s, kept until %s, lies in history_%s', h.id, h.expiry, h.part)
+	FROM jobq.history h
+	WHERE h.part < 32
+		AND (NOT isfinite(h.expiry) OR floor(extract(epoch FROM h.expiry - timestamptz '2000-01-01 00:00:00+00') / 86400) % 32 <> h.part)
+	UNION ALL
+	SELECT 'dead', format('dead job %s: attempt %s of %s', d.id, d.attempt, d.max_attempts)
+	FROM jobq.dead d
+	WHERE d.attempt NOT BETWEEN 0 AND d.max_attempts
+	UNION ALL
+	SELECT 'lease_arrays', format('lease %s lists %s jobs, %s addresses, %s attempts, cancel bits %s', l.token, cardinality(l.job_ids),
+		cardinality(l.job_tids), cardinality(l.attempts), l.cancel)
+	FROM jobq.lease l
+	WHERE cardinality(l.job_ids) NOT BETWEEN 1 AND 64
+		OR cardinality(l.job_tids) <> cardinality(l.job_ids)
+		OR cardinality(l.attempts) <> cardinality(l.job_ids)
+		OR array_position(l.job_ids, NULL) IS NOT NULL
+		OR array_position(l.attempts, NULL) IS NOT NULL
+		OR cardinality(l.job_ids) < 64 AND l.cancel >> cardinality(l.job_ids) <> 0
+	UNION ALL
+	SELECT 'lease_deadline', format('lease %s lasts until %s, past its deadline %s', l.token, l.lease_until, l.deadline)
+	FROM jobq.lease l
+	WHERE l.lease_until > l.deadline
+	UNION ALL
+	-- waiting: attempts counted so far, so one is left; leased: number of the running one
+	SELECT 'attempt', format('%s of job %s: attempt %s of %s', p.kind, j.id, p.attempt, j.max_attempts)
+	FROM place p
+		JOIN jobq.job j ON j.id = p.job_id
+	WHERE CASE p.kind WHEN 'lease' THEN p.attempt NOT BETWEEN 1 AND j.max_attempts ELSE p.attempt NOT BETWEEN 0 AND j.max_attempts - 1 END
+	UNION ALL
+	-- numbers below 1 are those of a life before a redrive
+	SELECT 'failure', format('failure of attempt %s of job %s, which %s', f.attempt, f.job_id,
+		CASE WHEN j.id IS NULL THEN 'is not live' ELSE format('is at attempt %s', p.attempt) END)
+	FROM jobq.failure f
+		LEFT JOIN jobq.job j ON j.id = f.job_id
+		LEFT JOIN place p ON p.job_id = f.job_id
+	WHERE j.id IS NULL OR f.attempt > p.attempt -- those from before a redrive are 0 and less
+	UNION ALL
+	SELECT 'failure', format('%s failures of attempt %s of job %s', count(*), f.attempt, f.job_id)
+	FROM jobq.failure f
+	GROUP BY f.job_id, f.attempt
+	HAVING count(*) > 1
+	UNION ALL
+	SELECT 'queue', format('%s %s names queue %s, which does not exist', u.kind, u.id, u.queue_id)
+	FROM (
+		SELECT 'job' AS kind, j.id, j.queue_id FROM jobq.job j
+		UNION ALL
+		SELECT p.kind || ' of job', p.job_id, p.queue_id FROM place p
+		UNION ALL
+		SELECT 'as dead letter queue, queue', q.id, q.dead_letter_queue FROM jobq.queue q WHERE q.dead_letter_queue IS NOT NULL) u
+		LEFT JOIN jobq.queue q ON q.id = u.queue_id
+	WHERE q.id IS NULL
+	UNION ALL
+	SELECT 'dead_letter_loop', format('the dead letters of queue %s come back to it', c.start)
+	FROM dead_letter_chain c
+	WHERE c.id = c.start
+	UNION ALL
+	-- no id or seq is given out twice
+	SELECT 'id_sequence', format('%s has %s, beyond block %s of job_block_seq', m.kind, m.highest, b.block)
+	FROM (
+		SELECT 'job' AS kind, (SELECT max(j.id) FROM jobq.job j) AS highest
+		UNION ALL
+		SELECT 'ready', (SELECT max(r.seq) FROM jobq.ready r)
+		UNION ALL
+		SELECT 'dead', (SELECT max(d.id) FROM jobq.dead d)
+		UNION ALL
+		SELECT 'history', (SELECT max(h.id) FROM jobq.history h)) m
+		CROSS JOIN last_block b
+	WHERE m.highest >> 8 > b.block
+	UNION ALL
+	SELECT 'token_sequence', format('lease has token %s, beyond generation %s, block %s of the sequences', l.token, g.last_value, t.last_value)
+	FROM jobq.lease l
+		CROSS JOIN jobq.token_generation g
+		CROSS JOIN jobq.token_block_seq t
+	WHERE l.token >= (g.last_value << 40) + (t.last_value + 1) * 16384
+	UNION ALL
+	SELECT 'counters', format('queue %s: ready %s, delayed %s, active %s, dead %s; counters say %s, %s, %s, %s', t.queue_id, t.ready, t.delayed,
+		t.active, t.dead, (c.c).ready, (c.c).delayed, (c.c).active, (c.c).dead)
+	FROM counts c
+		JOIN true_counts t ON t.queue_id = (c.c).queue_id
+	WHERE (c.c).exact
+		AND ((c.c).ready, (c.c).delayed, (c.c).active, (c.c).dead) IS DISTINCT FROM (t.ready, t.delayed, t.active, t.dead)
+		AND age(c.next_xid) = 0;
+END;

@@ -1,0 +1,114 @@
+-- What each function takes, gives and refuses. Every one may also fail with 55000 (library not preloaded, versions differ),
+-- 42501 (no right) and, where it writes, 25006 (read-only transaction, standby).
+
+-- producers
+COMMENT ON FUNCTION jobq.enqueue IS
+'Adds a job to queue and returns its id. It can be taken once the transaction has committed. payload: up to the queue''s max_payload_bytes; name, up to 256 bytes: for views and handlers; priority -32768 .. 32767, smaller first, NULL = 1000; delay (0 .. 100 years) or run_at: not before, a past time means now; max_attempts NULL = the queue''s; timeout: longest run of an attempt, however often it is extended, NULL = the queue''s; headers: a JSON object. group_key, unique_key, expires_in must be NULL (0A000). Errors: 42704 no such queue; 22023 bad argument, both delay and run_at; 22004 NULL queue or payload; JQ004 payload or headers too large.';
+COMMENT ON FUNCTION jobq.enqueue_many IS
+'Adds one job per element of payloads, a JSON array of up to 1000000, in its order; returns ord (from 1), job_id and status (inserted) per element. headers: NULL or a JSON array of the same length; the rest as in enqueue, for all jobs alike. group_keys, unique_keys, expires_in must be NULL (0A000). Errors: as enqueue; 22023 also for no array or arrays of different length.';
+
+-- workers
+COMMENT ON FUNCTION jobq.dequeue IS
+'Takes up to max_jobs (1 .. 10000) jobs that are ready or due, smaller priority first, and leases them. lease: time to finish or extend, 1 ms .. 30 days, NULL = the queue''s; worker: a name for the views, up to 256 bytes; wait: how long to wait for a job when there is none, up to 24 hours; group_batch: 1. Each row carries the token that complete, fail, release and extend ask for; attempt: number of the attempt that starts; lease_until: its end; deadline: what no extend can pass, NULL = none. Rolled back, it gives the jobs back uncounted; the third roll-back of a job in a row counts as an attempt. Errors: 42704 no such queue; 22004 NULL queue; 22023 bad argument; 0A000 not READ COMMITTED, or group_batch; 55000 jobq.enabled is off, or the database is a copy that was not adopted.';
+COMMENT ON FUNCTION jobq.complete IS
+'Ends the job as completed and keeps result in its history. True: done now; false: it was already completed with this token. In one transaction with the job''s own writes its effects happen exactly once. Errors: JQ001 the lease was lost or the token is not the job''s, nothing changed; JQ004 result too large; 22004 NULL job_id.';
+COMMENT ON FUNCTION jobq.ack IS
+'The same as complete without a result.';
+COMMENT ON FUNCTION jobq.fail IS
+'Ends the attempt as failed. error: kept, cut to 8192 bytes; retry_in: time until the next attempt, NULL = by the queue''s backoff; retry false: no further attempt. Returns retry; dead when no attempt is left or wanted (a dead letter, or a new job in the queue''s dead_letter_queue); cancelled when somebody had asked for the job''s end. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad retry_in.';
+COMMENT ON FUNCTION jobq.nack IS
+'The same as fail with retry_in 0: the job can be taken again at once, the attempt counts.';
+COMMENT ON FUNCTION jobq.release IS
+'Gives the job back without counting the attempt; it can be taken again after delay. A job whose end somebody had asked for ends as cancelled. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad delay.';
+COMMENT ON FUNCTION jobq.extend IS
+'Moves the end of the lease to lease from now (1 ms .. 30 days, NULL = the queue''s), but never back and not past the deadline. Jobs that one dequeue took together are extended together. Returns ok, or cancel when somebody asked for the job''s end. Never waits. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad lease.';
+COMMENT ON FUNCTION jobq.complete_many IS
+'complete for each pair of job_ids and tokens; results: NULL or a JSON array of the same length. Returns per job, in the order given, ok, already or lost; a lost job does not hinder the others. Jobs are locked in the order of their ids. Errors: 22023 arrays of different length; 22004 NULL job id; JQ004 result too large.';
+COMMENT ON FUNCTION jobq.fail_many IS
+'fail for each pair of job_ids and tokens, with one error and one retry_in for all. Returns per job retry, dead, cancelled or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad retry_in; 22004 NULL job id.';
+COMMENT ON FUNCTION jobq.release_many IS
+'release for each pair of job_ids and tokens. Returns per job ok, cancelled or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad delay; 22004 NULL job id.';
+COMMENT ON FUNCTION jobq.extend_many IS
+'extend for each pair of job_ids and tokens. Returns per job ok, cancel or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad lease; 22004 NULL job id.';
+COMMENT ON FUNCTION jobq.complete_and_dequeue IS
+'complete, then dequeue from queue, in one call: one transaction per job. Returns the rows of dequeue. A job that was already completed with this token is no error. Errors: those of complete and of dequeue.';
+COMMENT ON FUNCTION jobq.progress IS
+'Stores value as the job''s progress, shown by jobs and job() and kept in its history. Errors: JQ001 as in complete; 22004 NULL job_id or value; JQ004 value too large.';
+COMMENT ON FUNCTION jobq.assert_lease IS
+'Checks the lease and holds it until the transaction ends: nobody can take the job over between the check and the commit. Errors: JQ001 as in complete; 22004 NULL job_id.';
+COMMENT ON FUNCTION jobq.fence IS
+'Keeps the highest token seen for resource (a name of 1 .. 256 bytes) and refuses lower ones, so that a worker that lost its lease cannot write after its successor; the same token is accepted again. Holds the resource against other callers until the transaction ends. Call it in the transaction that writes the data. Errors: JQ001 a higher token was here; 22004 NULL; 22023 bad name; 40001 under REPEATABLE READ when another transaction moved the fence meanwhile.';
+COMMENT ON PROCEDURE jobq.wait IS
+'Waits until queue has a job to take, for timeout (up to 24 hours) at most; ready tells whether it has. Holds no snapshot, transaction id or lock while it waits. Errors: 25001 inside a transaction block or a function; 42704 no such queue; 22004 NULL queue; 22023 bad timeout; 55000 as in dequeue.';
+
+-- queues
+COMMENT ON FUNCTION jobq.create_queue IS
+'Makes a queue. True: made; false: it was there, its settings untouched. name: 1 .. 128 bytes; max_attempts: attempts per job; lease: default time to finish or extend; timeout: longest run of an attempt, NULL = none; backoff: fixed, linear, exponential, exponential_jitter or function; backoff_base, backoff_cap: first and longest wait; backoff_function: f(attempt int, error text) returns interval; keep_completed, keep_dead: how long finished jobs and dead letters are kept, NULL = for ever, 0 = completed ones not at all; dead_letter_queue: where dead letters go as new jobs; max_payload_bytes; notify: NOTIFY to clients that LISTEN. concurrency, rate_limit and the group settings must keep their defaults (0A000). Errors: 22023 bad setting, dead letters in a circle; 42704 no such dead_letter_queue; 42883 no such backoff_function; 22004 NULL name.';
+COMMENT ON FUNCTION jobq.alter_queue IS
+'Changes settings of a queue: NULL leaves one as it is, reset names those to put back to their default (none included). Arguments and errors as in create_queue; 42704 no such queue.';
+COMMENT ON FUNCTION jobq.rename_queue IS
+'Gives a queue another name; its jobs and settings stay. Errors: 42704 no such queue; 42710 new_name is taken; 22023 bad name.';
+COMMENT ON FUNCTION jobq.drop_queue IS
+'Removes a queue and its history. While it has jobs or dead letters it is refused unless force: then they go with it, and who works on one hears JQ001. Waits for transactions that have a job of it in hand. Errors: 42704 no such queue; 55006 it has jobs; 2BP01 another queue sends its dead letters here.';
+COMMENT ON FUNCTION jobq.pause_queue IS
+'Lets nothing more be taken from queue until resume_queue; what is running goes on. Errors: 42704 no such queue.';
+COMMENT ON FUNCTION jobq.resume_queue IS
+'Ends a pause. Errors: 42704 no such queue.';
+COMMENT ON FUNCTION jobq.purge_queue IS
+'Deletes the jobs of queue that are in states (ready, delayed, dead, completed: all its history), never active ones nor what another transaction has in hand, and returns how many. Errors: 42704 no such queue; 22023 unknown state, or active.';
+
+-- jobs
+COMMENT ON FUNCTION jobq.cancel IS
+'Ends a job that waits: cancelled, it never starts. Of an active one it asks for the end: running, its worker hears of it at its next extend, and unless it completes, the job is cancelled with the attempt. Otherwise returns finished or not_found. Waits for a transaction that has the job in hand. Errors: 22004 NULL job_id.';
+COMMENT ON FUNCTION jobq.reschedule IS
+'Gives a waiting job another start (run_at; NULL leaves it, a past time means now) or another priority (NULL leaves it); it goes to the end of its priority and keeps its attempts. Waits for a transaction that has the job in hand. Errors: 42704 no such job; 55000 the job is active or finished; 22023 bad argument, nothing to change; 22004 NULL job_id.';
+COMMENT ON FUNCTION jobq.run_now IS
+'Makes the delayed jobs among job_ids ready at once and returns how many there were. Waits for nobody.';
+COMMENT ON FUNCTION jobq.delete_jobs IS
+'Deletes the waiting, finished and dead jobs among job_ids, without a trace, and returns how many there were; active ones stay. Waits for transactions that have one in hand.';
+COMMENT ON FUNCTION jobq.redrive IS
+'Makes dead letters of queue jobs again, with their ids: the oldest ones up to max_jobs (1 .. 1000000), or those in job_ids; in to_queue, NULL = the queue they died in. They are ready at once, have all their attempts again, keep their failures, and tell their origin in the headers (jobq_origin). Returns how many; can be repeated until it returns 0. Passes over what another session has in hand. Errors: 42704 no such queue; 22004 NULL queue; 22023 max_jobs out of range.';
+COMMENT ON FUNCTION jobq.adopt IS
+'Makes this database the owner of the jobs in it when it is a restored or cloned copy: only then they run here. Tokens given out by the original are never given out again. Errors: 42501 neither superuser nor owner of the extension.';
+COMMENT ON FUNCTION jobq.job IS
+'All there is to know of one job, live or finished: the columns of jobs, then failures (a JSON array of attempt, at, error) and deadline (end of the running attempt''s timeout). No row: the job is not known.';
+COMMENT ON FUNCTION jobq.explain_job IS
+'Says in a sentence why the job is not running, or who runs it. NULL for NULL.';
+COMMENT ON FUNCTION jobq.verify IS
+'Checks everything stored against the rules that always hold and returns a row for each violation: no rows when all is well. rule: which one; detail: where. It reads all tables in one snapshot, so running jobs do not disturb it. The counters are compared only when the call is the first statement of its transaction and no other transaction writes meanwhile.';
+COMMENT ON FUNCTION jobq.queue_counts IS
+'Counts and totals by queue out of shared memory, for the view queues. exact: the first four are those of the tables; totals_since: when the totals began at 0.';
+COMMENT ON FUNCTION jobq.settings_changed IS
+'Trigger function: a change of the settings tables reaches every session at its commit.';
+
+-- views
+COMMENT ON VIEW jobq.queues IS 'One row per queue: jobs by state, totals, settings. Reads no jobs: the counts are kept in shared memory.';
+COMMENT ON COLUMN jobq.queues.ready IS 'Jobs that may be taken now.';
+COMMENT ON COLUMN jobq.queues.delayed IS 'Jobs that may be taken later: delayed starts and retry backoffs.';
+COMMENT ON COLUMN jobq.queues.active IS 'Jobs under a lease.';
+COMMENT ON COLUMN jobq.queues.dead IS 'Dead letters kept.';
+COMMENT ON COLUMN jobq.queues.failed_total IS 'Failed attempts, expired leases included.';
+COMMENT ON COLUMN jobq.queues.retried_total IS 'Failed attempts after which the job runs again.';
+COMMENT ON COLUMN jobq.queues.dead_total IS 'Jobs that became dead letters, those sent on to dead_letter_queue included.';
+COMMENT ON COLUMN jobq.queues.expired_leases_total IS 'Leases that ended before their job did.';
+COMMENT ON COLUMN jobq.queues.oldest_ready_age IS 'Time since the creation of the job at the head of the queue.';
+COMMENT ON COLUMN jobq.queues.next_due IS 'When the next delayed job is due.';
+COMMENT ON COLUMN jobq.queues.exact IS 'The four counts are those of the tables; otherwise they wait for a recount.';
+COMMENT ON COLUMN jobq.queues.totals_since IS 'When the totals began at 0: start of the server, or a change of the extension.';
+COMMENT ON VIEW jobq.jobs IS 'Every job, live, finished or dead. A lookup by job_id reads a few index pages; for counts use queues.';
+COMMENT ON COLUMN jobq.jobs.queue IS 'NULL: the queue was dropped.';
+COMMENT ON COLUMN jobq.jobs.state IS 'ready, delayed, active, completed, cancelled, expired or dead.';
+COMMENT ON COLUMN jobq.jobs.attempt IS 'Attempts started so far, the running one included; released ones do not count.';
+COMMENT ON COLUMN jobq.jobs.run_at IS 'When a delayed job is due.';
+COMMENT ON COLUMN jobq.jobs.lease_until IS 'End of an active job''s lease.';
+COMMENT ON COLUMN jobq.jobs.last_error IS 'Error of the latest failed attempt.';
+COMMENT ON COLUMN jobq.jobs.started IS 'Start of the running or last attempt; NULL while waiting.';
+COMMENT ON VIEW jobq.workers IS 'Leases by worker and queue. A lease counts while one of its jobs is live.';
+COMMENT ON COLUMN jobq.workers.worker IS 'As given to dequeue; NULL: those that gave none.';
+COMMENT ON COLUMN jobq.workers.lease_until IS 'End of the lease that ends first.';
+COMMENT ON COLUMN jobq.workers.expired IS 'Leases whose end has passed and that nobody took back yet.';
+COMMENT ON VIEW jobq.dead_letters IS 'Dead letters: the whole job and why it died.';
+COMMENT ON COLUMN jobq.dead_letters.reason IS 'max_attempts, lease_expired (the last lease ran out) or rejected (fail with retry false).';
+COMMENT ON COLUMN jobq.dead_letters.failures IS 'Every failed attempt: JSON array of attempt, at, error.';
+COMMENT ON VIEW jobq.history IS 'The ring of history tables as one, for the other views. part: place in the ring; 32: history_far.';
+COMMENT ON VIEW jobq.job_full IS 'Every job with all there is to say of it, for the other views and functions.';

@@ -1,0 +1,26 @@
+-- Rights. PUBLIC may do nothing; the owner and superusers use the functions, pg_monitor reads the views. payload, headers and result
+-- are among what it reads.
+
+-- Whoever owns the schema may drop what is in it and put functions of the same names beside ours.
+DO $do$
+DECLARE
+	schema_owner name;
+BEGIN
+	SELECT r.rolname INTO schema_owner
+		FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
+		WHERE n.nspname = 'jobq' AND NOT r.rolsuper AND r.rolname <> current_user;
+	IF FOUND THEN
+		RAISE EXCEPTION 'schema "jobq" belongs to role "%", who is no superuser', schema_owner
+			USING ERRCODE = 'insufficient_privilege', HINT = 'Drop the schema or give it to a superuser, then create the extension again.';
+	END IF;
+END
+$do$;
+
+REVOKE ALL ON SCHEMA jobq FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA jobq FROM PUBLIC;
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA jobq FROM PUBLIC;
+REVOKE ALL ON ALL ROUTINES IN SCHEMA jobq FROM PUBLIC;
+
+GRANT USAGE ON SCHEMA jobq TO pg_monitor;
+GRANT SELECT ON jobq.queues, jobq.jobs, jobq.workers, jobq.dead_letters TO pg_monitor;
+GRANT EXECUTE ON FUNCTION jobq.queue_counts TO pg_monitor;

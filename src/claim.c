@@ -1,0 +1,314 @@
+/*-------------------------------------------------------------------------
+ *
+ * claim.c
+ *		Taking tickets of a queue.
+ *
+ * A claim walks the index of ready tickets from the cursors on and deletes
+ * what it can get without waiting: whoever deletes a ticket owns the next
+ * step of its job. No planner and no statistics are involved, so nothing can
+ * change what a claim costs.
+ *
+ * Order: lowest priority number first; among lanes of one priority the
+ * returned one first, but for every eighth claim, so that neither starves;
+ * within a lane by sequence number.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "access/transam.h"
+#include "miscadmin.h"
+#include "storage/procarray.h"
+#include "utils/timestamp.h"
+
+#include "claim.h"
+#include "cursor.h"
+#include "debug.h"
+#include "store.h"
+#include "timeutil.h"
+#include "xact.h"
+
+/* Every so many claims the fresh lane goes first. */
+#define FRESH_TURN 8
+
+/* How long a due ticket is left to a running scheduler. */
+#define SCHEDULER_GRACE (100 * INT64CONST(1000))
+
+#define BEFORE_ALL (PG_INT16_MIN - 1)
+
+/* A claim under way, or a probe that takes nothing. */
+typedef struct Claim
+{
+	DbSlot	   *db;
+	QueueInfo  *queue;
+	StoreTable *ready;
+	bool		probe;
+	bool		scheduler; /* one is running */
+	int			max;
+	int			n;
+	Ticket	   *tickets;
+} Claim;
+
+static bool
+scheduler_running(DbSlot *db)
+{
+	return db->scheduler_latch != NULL;
+}
+
+/* Whether a row's deleter or locker is still at work. */
+static bool
+in_hand(TupleTableSlot *slot)
+{
+	bool		isnull;
+	TransactionId xmax = DatumGetTransactionId(slot_getsysattr(slot, MaxTransactionIdAttributeNumber, &isnull));
+
+	return TransactionIdIsNormal(xmax) && TransactionIdIsInProgress(xmax);
+}
+
+/* Takes the ticket in the slot if nobody else has it. True when the claim is full. */
+static bool
+take(Claim *claim, StoreTable *table, TupleTableSlot *slot)
+{
+	Ticket	   *ticket = &claim->tickets[claim->n];
+
+	CHECK_FOR_INTERRUPTS();
+	store_ticket_read(table->which, slot, ticket);
+	if (ticket->mine)
+		return false;
+	/* the scheduler counts an attempt for it first */
+	if (claim->scheduler && shmem_rollback_count(MyDatabaseId, ticket->job_id) >= ROLLBACK_LIMIT)
+		return false;
+	if (claim->probe)
+	{
+		if (in_hand(slot))
+			return false;
+	}
+	else
+	{
+		if (store_delete(table, &ticket->tid, false) != TM_Ok)
+			return false;
+		DEBUG_POINT("claim-took");
+		if (table->which == TABLE_READY)
+			xact_took_ready(claim->queue, ticket->lane, ticket->priority, ticket->seq);
+		xact_count(claim->queue, table->which == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+	}
+	claim->n++;
+	return claim->n == claim->max;
+}
+
+/* Scans what a cursor says and records in it how far it came. */
+static void
+scan_lane(Claim *claim, int lane, CursorScan *scan)
+{
+	Snapshot	snapshot = store_snapshot();
+	StoreScan	s;
+	bool		full = false;
+
+	for (int i = 0; i < scan->nstanding && !full; i++)
+	{
+		CursorInterval *part = &scan->standing[i];
+
+		store_ready_scan(&s, claim->ready, snapshot, claim->queue->id, lane, scan->priority, part->lo, part->hi);
+		while (!full && store_scan_next(&s))
+		{
+			scan->part_lo = DatumGetInt64(slot_value(s.slot, Anum_ready_seq));
+			full = take(claim, claim->ready, s.slot);
+		}
+		store_scan_end(&s);
+		if (!full)
+		{
+			scan->nscanned++;
+			scan->part_lo = PG_INT64_MIN;
+		}
+	}
+	if (!full)
+	{
+		scan->tail = true;
+		store_ready_scan(&s, claim->ready, snapshot, claim->queue->id, lane, scan->priority, scan->start, PG_INT64_MAX);
+		while (!full && store_scan_next(&s))
+		{
+			scan->tail_seen = true;
+			scan->tail_last = DatumGetInt64(slot_value(s.slot, Anum_ready_seq));
+			full = take(claim, claim->ready, s.slot);
+		}
+		store_scan_end(&s);
+		scan->tail_end = !full;
+	}
+	store_snapshot_done(snapshot);
+}
+
+/*
+ * Opens the lane's next priority above the given one. Lanes whose priorities are not all known are looked up in the index.
+ */
+static bool
+next_priority(Claim *claim, int lane, int above, CursorScan *scan)
+{
+	QueueSlot  *slot = claim->queue->slot;
+	Snapshot	snapshot;
+	int16		priority;
+	bool		found;
+
+	if (slot && cursor_lane_known(slot, lane))
+		return cursor_first(slot, lane, above, scan);
+	snapshot = store_snapshot();
+	found = store_ready_next_priority(claim->ready, snapshot, claim->queue->id, lane, above, &priority);
+	store_snapshot_done(snapshot);
+	if (!found)
+		return false;
+	if (slot)
+		(void) cursor_open(slot, lane, priority, scan);
+	else
+	{
+		memset(scan, 0, sizeof(*scan));
+		scan->priority = priority;
+		scan->start = PG_INT64_MIN;
+	}
+	return true;
+}
+
+/* Makes a cursor for every priority that a lane has in the index: after a restart nobody has announced them. */
+static void
+learn_lane(Claim *claim, int lane)
+{
+	QueueSlot  *slot = claim->queue->slot;
+	Snapshot	snapshot;
+	CursorScan	scan;
+	int16		priority;
+	int			above = BEFORE_ALL;
+	bool		all = true;
+
+	if (slot == NULL || cursor_lane_known(slot, lane))
+		return;
+	snapshot = store_snapshot();
+	while (all && store_ready_next_priority(claim->ready, snapshot, claim->queue->id, lane, above, &priority))
+	{
+		CHECK_FOR_INTERRUPTS();
+		all = cursor_open(slot, lane, priority, &scan);
+		above = priority;
+	}
+	store_snapshot_done(snapshot);
+	if (all)
+		cursor_lane_learnt(slot, lane);
+}
+
+/*
+ * Takes due tickets straight from jobq.delayed: the scheduler does not run, or is late.
+ */
+static void
+take_due(Claim *claim)
+{
+	QueueSlot  *slot = claim->queue->slot;
+	TimestampTz now = clock_now();
+	TimestampTz due = DT_NOBEGIN;
+	TimestampTz from = DT_NOBEGIN;
+	StoreTable *delayed;
+	Snapshot	snapshot;
+	StoreScan	s;
+	bool		full = false;
+
+	if (slot)
+	{
+		SpinLockAcquire(&slot->mutex);
+		due = slot->next_due;
+		from = Min(slot->delayed_cursor, slot->delayed_low);
+		SpinLockRelease(&slot->mutex);
+	}
+	if (due > now || (claim->scheduler && !TIMESTAMP_IS_NOBEGIN(due) && due > now - SCHEDULER_GRACE))
+		return;
+	if (claim->scheduler)
+		shmem_wake_scheduler(claim->db);
+	delayed = store_open(TABLE_DELAYED);
+	snapshot = store_snapshot();
+	store_delayed_scan(&s, delayed, snapshot, claim->queue->id, from, now);
+	while (!full && store_scan_next(&s))
+		full = take(claim, delayed, s.slot);
+	store_scan_end(&s);
+	store_snapshot_done(snapshot);
+	store_close(delayed);
+}
+
+/* Walks the lanes in order of priority until the claim is full. */
+static void
+take_ready(Claim *claim)
+{
+	QueueSlot  *slot = claim->queue->slot;
+	CursorScan	scans[NUM_LANES];
+	bool		have[NUM_LANES];
+	int			first = LANE_RETURNED;
+
+	if (slot && pg_atomic_fetch_add_u32(&slot->turn, 1) % FRESH_TURN == FRESH_TURN - 1)
+		first = LANE_FRESH;
+	for (int lane = 0; lane < NUM_LANES; lane++)
+	{
+		learn_lane(claim, lane);
+		have[lane] = next_priority(claim, lane, BEFORE_ALL, &scans[lane]);
+	}
+	while (claim->n < claim->max)
+	{
+		int			best = -1;
+		int16		priority;
+
+		for (int i = 0; i < NUM_LANES; i++)
+		{
+			int			lane = (first + i) % NUM_LANES;
+
+			if (have[lane] && (best < 0 || scans[lane].priority < scans[best].priority))
+				best = lane;
+		}
+		if (best < 0)
+			break;
+		priority = scans[best].priority;
+		scan_lane(claim, best, &scans[best]);
+		if (!claim->probe && slot)
+			cursor_finish(slot, &scans[best]);
+		if (claim->n < claim->max)
+			have[best] = next_priority(claim, best, priority, &scans[best]);
+	}
+}
+
+/* Takes up to request->max_jobs tickets, which the caller has room for; returns how many. */
+int
+claim_tickets(const ClaimRequest *request, Ticket *tickets)
+{
+	Claim		claim;
+
+	memset(&claim, 0, sizeof(claim));
+	claim.db = request->db;
+	claim.queue = request->queue;
+	claim.scheduler = scheduler_running(request->db);
+	claim.max = request->max_jobs;
+	claim.tickets = tickets;
+	take_due(&claim);
+	if (claim.n < claim.max)
+	{
+		claim.ready = store_open(TABLE_READY);
+		take_ready(&claim);
+		store_close(claim.ready);
+	}
+	return claim.n;
+}
+
+/* Whether a dequeue of this queue would probably find a job now. Takes nothing and waits for nobody. */
+bool
+claim_possible(DbSlot *db, QueueInfo *queue)
+{
+	Claim		claim;
+	Ticket		ticket;
+
+	memset(&claim, 0, sizeof(claim));
+	claim.db = db;
+	claim.queue = queue;
+	claim.scheduler = scheduler_running(db);
+	claim.probe = true;
+	claim.max = 1;
+	claim.tickets = &ticket;
+	take_due(&claim);
+	if (claim.n == 0)
+	{
+		claim.ready = store_open(TABLE_READY);
+		take_ready(&claim);
+		store_close(claim.ready);
+	}
+	return claim.n > 0;
+}

@@ -1,0 +1,22 @@
+/* claim.h: taking tickets and giving the jobs out under a lease */
+#ifndef JOBQ_CLAIM_H
+#define JOBQ_CLAIM_H
+
+#include "jobq.h"
+
+#include "store.h"
+
+/* What one dequeue asks for. */
+typedef struct ClaimRequest
+{
+	DbSlot	   *db;
+	QueueInfo  *queue;
+	int			max_jobs;
+	int64		lease; /* microseconds */
+	text	   *worker;
+} ClaimRequest;
+
+extern int	claim_tickets(const ClaimRequest *request, Ticket *tickets);
+extern bool claim_possible(DbSlot *db, QueueInfo *queue);
+
+#endif

@@ -1,0 +1,428 @@
+/*-------------------------------------------------------------------------
+ *
+ * dequeue.c
+ *		jobq.dequeue(), jobq.complete_and_dequeue() and CALL jobq.wait().
+ *
+ * The tickets taken by claim.c become leases: at most JOBQ_MAX_LEASE_JOBS
+ * jobs of the same run timeout in one row, under one token.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "storage/ipc.h"
+#include "tcop/pquery.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/timestamp.h"
+
+#include "args.h"
+#include "claim.h"
+#include "compat.h"
+#include "debug.h"
+#include "finish.h"
+#include "ident.h"
+#include "store.h"
+#include "timeutil.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(jobq_dequeue);
+PG_FUNCTION_INFO_V1(jobq_complete_and_dequeue);
+PG_FUNCTION_INFO_V1(jobq_wait);
+
+/* Longest sleep of a waiter that cannot know its queue's next due time. */
+#define BLIND_SLEEP_MS 1000
+/* A waiter's pause when a ticket is due but not to be had: somebody is at it. */
+#define OVERDUE_SLEEP_MS 50
+
+#define MAX_WAIT_USECS (INT64CONST(24) * USECS_PER_HOUR)
+
+enum
+{
+	OUT_JOB_ID,
+	OUT_TOKEN,
+	OUT_NAME,
+	OUT_PAYLOAD,
+	OUT_HEADERS,
+	OUT_PRIORITY,
+	OUT_ATTEMPT,
+	OUT_MAX_ATTEMPTS,
+	OUT_GROUP_KEY,
+	OUT_ENQUEUED_AT,
+	OUT_LEASE_UNTIL,
+	OUT_DEADLINE,
+	NUM_OUT
+};
+
+/* Leases being written by one dequeue. */
+typedef struct Leasing
+{
+	const ClaimRequest *request;
+	StoreTable *lease;
+	Lease		row;
+	int64		timeout; /* microseconds, of all jobs in the row; 0: none */
+	bool		may_be_lost;
+} Leasing;
+
+static void
+write_lease(Leasing *l)
+{
+	if (l->row.njobs == 0)
+		return;
+	store_lease_insert(l->lease, &l->row);
+	xact_made_lease(l->row.lease_until);
+	l->row.njobs = 0;
+}
+
+/* Opens a lease row for jobs of a timeout. */
+static void
+open_lease(Leasing *l, int64 timeout)
+{
+	TimestampTz now = clock_now();
+
+	write_lease(l);
+	memset(&l->row, 0, offsetof(Lease, job_ids));
+	l->timeout = timeout;
+	l->row.token = ident_token(l->request->db);
+	l->row.started = now;
+	l->row.lease_until = timestamp_add(now, l->request->lease);
+	l->row.deadline = timeout > 0 ? timestamp_add(now, timeout) : DT_NOEND;
+	l->row.lease_until = Min(l->row.lease_until, l->row.deadline);
+	l->row.queue_id = l->request->queue->id;
+	l->row.worker = l->request->worker;
+	l->row.progress = NULL;
+}
+
+static inline void
+copy_out(Datum *values, bool *nulls, int out, TupleTableSlot *job, int attnum)
+{
+	values[out] = job->tts_values[attnum - 1];
+	nulls[out] = job->tts_isnull[attnum - 1];
+}
+
+/* Adds a job to the lease at hand and returns its row to the caller. */
+static void
+lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *rsinfo)
+{
+	Datum		values[NUM_OUT];
+	bool		nulls[NUM_OUT];
+	bool		isnull;
+	Datum		datum;
+	int64		timeout = l->request->queue->timeout;
+
+	slot_getallattrs(job);
+	datum = slot_datum(job, Anum_job_timeout, &isnull);
+	if (!isnull)
+		timeout = interval_usecs(DatumGetIntervalP(datum), "timeout", PG_INT64_MIN, PG_INT64_MAX);
+	if (l->row.njobs == 0 || l->row.njobs == JOBQ_MAX_LEASE_JOBS || l->timeout != timeout)
+		open_lease(l, timeout);
+
+	l->row.job_ids[l->row.njobs] = ticket->job_id;
+	l->row.job_tids[l->row.njobs] = job->tts_tid;
+	l->row.attempts[l->row.njobs] = ticket->attempt + 1;
+	l->row.njobs++;
+	if (ticket->attempt > 0)
+		l->may_be_lost = false;
+
+	memset(nulls, false, sizeof(nulls));
+	values[OUT_JOB_ID] = Int64GetDatum(ticket->job_id);
+	values[OUT_TOKEN] = Int64GetDatum(l->row.token);
+	copy_out(values, nulls, OUT_NAME, job, Anum_job_name);
+	copy_out(values, nulls, OUT_PAYLOAD, job, Anum_job_payload);
+	copy_out(values, nulls, OUT_HEADERS, job, Anum_job_headers);
+	values[OUT_PRIORITY] = Int32GetDatum(ticket->priority);
+	values[OUT_ATTEMPT] = Int32GetDatum(ticket->attempt + 1);
+	copy_out(values, nulls, OUT_MAX_ATTEMPTS, job, Anum_job_max_attempts);
+	copy_out(values, nulls, OUT_GROUP_KEY, job, Anum_job_group_key);
+	copy_out(values, nulls, OUT_ENQUEUED_AT, job, Anum_job_created);
+	values[OUT_LEASE_UNTIL] = TimestampTzGetDatum(l->row.lease_until);
+	values[OUT_DEADLINE] = TimestampTzGetDatum(l->row.deadline);
+	nulls[OUT_DEADLINE] = TIMESTAMP_IS_NOEND(l->row.deadline);
+	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
+}
+
+/* Claims once. Returns the number of jobs put into the result. */
+static int
+dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
+{
+	Ticket		few[8];
+	Ticket	   *tickets = request->max_jobs <= lengthof(few) ? few : palloc(request->max_jobs * sizeof(Ticket));
+	int			n = request->queue->paused ? 0 : claim_tickets(request, tickets);
+	int			given = 0;
+
+	if (n > 0)
+	{
+		StoreTable *job = store_open(TABLE_JOB);
+		TupleTableSlot *slot = store_read_slot(job);
+		Snapshot	snapshot = store_snapshot();
+		Leasing		l;
+
+		memset(&l, 0, sizeof(l));
+		l.request = request;
+		l.lease = store_open(TABLE_LEASE);
+		l.may_be_lost = true;
+		for (int i = 0; i < n; i++)
+		{
+			/* a ticket without its job is the remains of a deletion by hand: it goes with this claim */
+			if (!store_job_fetch(job, snapshot, tickets[i].job_id, &tickets[i].job_tid, slot))
+				continue;
+			lease_job(&l, &tickets[i], slot, rsinfo);
+			xact_claimed(request->queue, tickets[i].job_id);
+			given++;
+		}
+		write_lease(&l);
+		xact_count(request->queue, COUNT_ACTIVE, given);
+		*may_be_lost = *may_be_lost && l.may_be_lost;
+		store_snapshot_done(snapshot);
+		ExecDropSingleTupleTableSlot(slot);
+		store_close(l.lease);
+		store_close(job);
+	}
+	if (tickets != few)
+		pfree(tickets);
+	return given;
+}
+
+/* A session's place among the waiters of a queue. */
+static void
+leave_waiters(int code, Datum arg)
+{
+	QueueSlot  *slot = (QueueSlot *) DatumGetPointer(arg);
+
+	condition_variable_cancel_compat(&slot->wake);
+	pg_atomic_fetch_sub_u32(&slot->waiters, 1);
+}
+
+/* Sleeps until a wake-up, the queue's next due time, or the end. The session is registered on the condition variable already. */
+static void
+sleep_once(QueueSlot *slot, TimestampTz until)
+{
+	TimestampTz now = clock_now();
+	TimestampTz due;
+	long		ms = TimestampDifferenceMilliseconds(now, until);
+
+	SpinLockAcquire(&slot->mutex);
+	due = slot->next_due;
+	SpinLockRelease(&slot->mutex);
+	if (TIMESTAMP_IS_NOBEGIN(due))
+		ms = Min(ms, BLIND_SLEEP_MS);
+	else if (due <= now)
+		ms = Min(ms, OVERDUE_SLEEP_MS);
+	else
+		ms = Min(ms, TimestampDifferenceMilliseconds(now, due));
+	(void) ConditionVariableTimedSleep(&slot->wake, Max(ms, 1), wait_event_compat());
+}
+
+/* What a waiter looks for at each wake-up; true ends the wait. */
+typedef bool (*WaitCheck) (void *arg);
+
+/*
+ * Runs check now and at every wake-up, until it is true or the time is over. The session registers before it looks, so no wake-up
+ * is lost; it hands on one that it does not use.
+ */
+static bool
+wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
+{
+	QueueSlot  *slot = queue->slot;
+	bool		done = false;
+
+	if (slot == NULL)
+	{
+		/* no slot in shared memory was left for this queue: look now and then */
+		while (!(done = check(arg)) && clock_now() < until)
+		{
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 2 * OVERDUE_SLEEP_MS, wait_event_compat());
+			ResetLatch(MyLatch);
+			CHECK_FOR_INTERRUPTS();
+		}
+		return done;
+	}
+	pg_atomic_fetch_add_u32(&slot->waiters, 1);
+	PG_ENSURE_ERROR_CLEANUP(leave_waiters, PointerGetDatum(slot));
+	{
+		ConditionVariablePrepareToSleep(&slot->wake);
+		while (!(done = check(arg)) && clock_now() < until)
+		{
+			CHECK_FOR_INTERRUPTS();
+			sleep_once(slot, until);
+		}
+	}
+	PG_END_ENSURE_ERROR_CLEANUP(leave_waiters, PointerGetDatum(slot));
+	leave_waiters(0, PointerGetDatum(slot));
+	return done;
+}
+
+typedef struct DequeueWait
+{
+	ClaimRequest request;
+	text	   *queue_name;
+	ReturnSetInfo *rsinfo;
+	bool		may_be_lost;
+} DequeueWait;
+
+static bool
+dequeue_check(void *arg)
+{
+	DequeueWait *w = arg;
+
+	w->request.db = meta_begin("dequeue", VERB_TAKES);
+	w->request.queue = meta_queue(w->queue_name);
+	return dequeue_once(&w->request, w->rsinfo, &w->may_be_lost) > 0;
+}
+
+/* Reads the arguments that dequeue and complete_and_dequeue share; they begin with the given one. */
+static void
+read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_arg)
+{
+	int64		lease;
+
+	w->request.queue = meta_queue(w->queue_name);
+	w->request.max_jobs = arg_int32_range(fcinfo, max_jobs_arg, "max_jobs", 1, 1, JOBQ_MAX_BATCH);
+	lease = arg_interval(fcinfo, max_jobs_arg + 1, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
+	w->request.lease = lease > 0 ? lease : w->request.queue->lease;
+	w->request.worker = arg_text(fcinfo, max_jobs_arg + 2, "worker", JOBQ_MAX_NAME);
+	*wait = arg_interval(fcinfo, max_jobs_arg + 3, "wait", 0, 0, MAX_WAIT_USECS);
+	if (arg_int32_range(fcinfo, max_jobs_arg + 4, "group_batch", 1, 1, JOBQ_MAX_LEASE_JOBS) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("group_batch is not supported by this version of jobq"),
+				 errhint("Leave it out.")));
+}
+
+/*
+ * jobq.dequeue(): takes up to max_jobs jobs under a lease and returns them; waits up to `wait` while there is none.
+ *
+ * Errors: 22004, 22023 bad argument; 42704 no such queue; 0A000 isolation level; 25006 read-only; 55000 disabled or not adopted.
+ */
+Datum
+jobq_dequeue(PG_FUNCTION_ARGS)
+{
+	DequeueWait w;
+	int64		wait;
+
+	memset(&w, 0, sizeof(w));
+	w.request.db = meta_begin("dequeue", VERB_TAKES);
+	if (PG_ARGISNULL(0))
+		(void) meta_queue_arg(fcinfo, 0);
+	w.queue_name = PG_GETARG_TEXT_PP(0);
+	read_request(fcinfo, &w, &wait, 1);
+	InitMaterializedSRF(fcinfo, 0);
+	w.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	w.may_be_lost = true;
+
+	xact_verb_begin(w.request.db);
+	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0)
+		(void) wait_for(w.request.queue, timestamp_add(clock_now(), wait), dequeue_check, &w);
+	xact_verb_end(w.may_be_lost);
+	return (Datum) 0;
+}
+
+/*
+ * jobq.complete_and_dequeue(): completes a job and takes the next in one transaction. With job_id and token NULL it only takes.
+ * It does not wait when it completed a job: the completion would stay uncommitted meanwhile.
+ *
+ * Errors: those of complete() and dequeue().
+ */
+Datum
+jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
+{
+	DequeueWait w;
+	int64		wait;
+	bool		completed = false;
+
+	memset(&w, 0, sizeof(w));
+	w.request.db = meta_begin("complete_and_dequeue", VERB_TAKES);
+	if (PG_ARGISNULL(2))
+		(void) meta_queue_arg(fcinfo, 2);
+	w.queue_name = PG_GETARG_TEXT_PP(2);
+	read_request(fcinfo, &w, &wait, 4);
+	InitMaterializedSRF(fcinfo, 0);
+	w.rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	w.may_be_lost = true;
+
+	xact_verb_begin(w.request.db);
+	if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1))
+	{
+		completed = finish_complete_one(arg_int64(fcinfo, 0, "job_id"),
+										PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1),
+										PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3));
+		if (completed)
+			CommandCounterIncrement();
+	}
+	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0 && !completed)
+		(void) wait_for(w.request.queue, timestamp_add(clock_now(), wait), dequeue_check, &w);
+	xact_verb_end(w.may_be_lost && !completed);
+	return (Datum) 0;
+}
+
+typedef struct ProbeWait
+{
+	text	   *queue_name;
+} ProbeWait;
+
+/* Looks with a snapshot of its own, and leaves none behind. */
+static bool
+probe_check(void *arg)
+{
+	ProbeWait  *w = arg;
+	DbSlot	   *db = meta_begin("wait", VERB_WAITS);
+	QueueInfo  *queue;
+	bool		possible;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	queue = meta_queue(w->queue_name);
+	possible = !queue->paused && claim_possible(db, queue);
+	PopActiveSnapshot();
+	InvalidateCatalogSnapshot();
+	return possible;
+}
+
+/*
+ * CALL jobq.wait(): waits until a dequeue of the queue would probably find a job. Holds no snapshot, transaction id or lock meanwhile.
+ *
+ * ready: true, or false when the time is over. Errors: 25001 in a transaction block; 42704; 22004; 22023.
+ */
+Datum
+jobq_wait(PG_FUNCTION_ARGS)
+{
+	bool		atomic = fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
+		castNode(CallContext, fcinfo->context)->atomic;
+	ProbeWait	w;
+	MemoryContext context;
+	TupleDesc	desc;
+	TimestampTz until;
+	QueueInfo  *queue;
+	Datum		value;
+	bool		isnull = false;
+
+	(void) meta_begin("wait", VERB_WAITS);
+	if (atomic)
+		ereport(ERROR,
+				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+				 errmsg("CALL jobq.wait() cannot run inside a transaction block"),
+				 errhint("Call it outside BEGIN, or use jobq.dequeue(queue, wait => ...).")));
+	queue = meta_queue_arg(fcinfo, 0);
+	until = timestamp_add(clock_now(), arg_interval(fcinfo, 1, "timeout", 30 * USECS_PER_SEC, 0, MAX_WAIT_USECS));
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "jobq.wait() has no result row");
+
+	/* what must outlive the transaction that CALL started */
+	context = MemoryContextSwitchTo(PortalContext);
+	w.queue_name = PG_GETARG_TEXT_P_COPY(0);
+	desc = CreateTupleDescCopy(desc);
+	MemoryContextSwitchTo(context);
+
+	SPI_connect_ext(SPI_OPT_NONATOMIC);
+	SPI_commit();
+	value = BoolGetDatum(wait_for(queue, until, probe_check, &w));
+	SPI_finish();
+
+	EnsurePortalSnapshotExists();
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), &value, &isnull)));
+}

@@ -1,0 +1,412 @@
+/*-------------------------------------------------------------------------
+ *
+ * expire.c
+ *		Leases whose time is over end, and jobs whose claims keep being
+ *		rolled back count an attempt.
+ *
+ * The lease row comes first: it is locked exclusively without waiting, and
+ * only then a new snapshot shows which of its jobs are still unfinished. A
+ * finished key-share locker leaves no trace on the row, so a job judged by
+ * an older snapshot could be ended twice. A lease that somebody is
+ * finishing is passed over.
+ *
+ * lease_cursor and lease_low work as delayed_cursor and delayed_low do (see
+ * promote.c), one pair per database.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/memutils.h"
+
+#include "maintain.h"
+#include "retire.h"
+#include "store.h"
+#include "timeutil.h"
+#include "xact.h"
+
+#define EXPIRE_LEASES 50	/* in one transaction */
+#define EXPIRE_WALK 5000	/* index entries in one transaction */
+#define PEEK_WALK 2000
+#define BUSY_FIRST (20 * 1000)
+#define BUSY_LONGEST USECS_PER_SEC
+#define TAKE_AGAIN (50 * 1000)
+
+/* One transaction's look at the leases. */
+typedef struct Expiry
+{
+	bool		taken; /* low was taken out of shared memory */
+	TimestampTz low;
+	TimestampTz start;
+	bool		more;
+	TimestampTz reached; /* everything before it was seen */
+	TimestampTz next;	 /* no lease ends between now and then */
+	int			nleases;
+	int			room;
+	Lease	   *leases;
+} Expiry;
+
+/* A pass over what has ended takes many transactions. */
+typedef struct ExpiryPass
+{
+	bool		running;
+	TimestampTz from;
+	TimestampTz kept;  /* earliest lease that the pass left */
+	TimestampTz retry; /* when to try that again */
+	bool		busy;  /* it left some because they are in somebody's hands */
+	int64		pause; /* before those are tried again */
+} ExpiryPass;
+
+static Expiry expiry;
+static ExpiryPass pass = {.kept = DT_NOEND, .retry = DT_NOEND};
+static TimestampTz take_again = DT_NOBEGIN;
+static bool clearing_poison = false;
+
+/* When the earliest lease of the database ends. */
+TimestampTz
+expire_due(Maintain *m)
+{
+	TimestampTz due;
+
+	SpinLockAcquire(&m->db->mutex);
+	due = m->db->next_lease;
+	SpinLockRelease(&m->db->mutex);
+	return due;
+}
+
+/* Notes that an ended lease is left for now. until: when to try it again. */
+static void
+leave_lease(TimestampTz ends, TimestampTz until)
+{
+	pass.kept = Min(pass.kept, ends);
+	pass.retry = Min(pass.retry, until);
+}
+
+static Lease *
+next_lease(void)
+{
+	if (expiry.nleases == expiry.room)
+	{
+		expiry.room = Max(EXPIRE_LEASES, expiry.room * 2);
+		if (expiry.leases == NULL)
+			expiry.leases = palloc(expiry.room * sizeof(Lease));
+		else
+			expiry.leases = repalloc(expiry.leases, expiry.room * sizeof(Lease));
+	}
+	return &expiry.leases[expiry.nleases];
+}
+
+/* Collects the visible leases that ended by now. */
+static void
+find_expired(StoreTable *lease, Snapshot snapshot, TimestampTz now)
+{
+	ScanKeyData keys[2];
+	StoreWalk	walk;
+	int			n = 0;
+	bool		visible;
+	TimestampTz until;
+
+	if (!TIMESTAMP_IS_NOBEGIN(expiry.start))
+		ScanKeyInit(&keys[n++], 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(expiry.start));
+	ScanKeyInit(&keys[n++], 1, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(now));
+	store_walk_begin(&walk, lease, INDEX_LEASE_UNTIL, snapshot, keys, n);
+	while (!expiry.more && store_walk_next(&walk, &visible))
+	{
+		Lease	   *row = next_lease();
+
+		CHECK_FOR_INTERRUPTS();
+		expiry.reached = DatumGetTimestampTz(store_walk_key(&walk, 1));
+		if (visible)
+		{
+			store_lease_read(walk.slot, row);
+			if (maintain_is_skipped(row->token, &until))
+				leave_lease(expiry.reached, until);
+			else
+				expiry.nleases++;
+		}
+		/* the next transaction starts at reached again, and that must be progress */
+		expiry.more = (expiry.nleases >= EXPIRE_LEASES || walk.walked >= EXPIRE_WALK) && expiry.reached > expiry.start;
+	}
+	store_walk_end(&walk);
+}
+
+/* Finds when the next lease after now ends; a lower bound when too many dead entries lie before it. */
+static TimestampTz
+peek(StoreTable *lease, Snapshot snapshot, TimestampTz now)
+{
+	ScanKeyData key;
+	StoreWalk	walk;
+	TimestampTz next = DT_NOEND;
+	bool		visible = false;
+
+	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT, TimestampTzGetDatum(now));
+	store_walk_begin(&walk, lease, INDEX_LEASE_UNTIL, snapshot, &key, 1);
+	while (!visible && walk.walked < PEEK_WALK && store_walk_next(&walk, &visible))
+		next = DatumGetTimestampTz(store_walk_key(&walk, 1));
+	if (!visible && walk.walked < PEEK_WALK)
+		next = DT_NOEND;
+	store_walk_end(&walk);
+	return next;
+}
+
+/* Locks the leases that were found; those that cannot be had now, or were extended, leave the list. */
+static void
+lock_leases(StoreTable *lease)
+{
+	int			kept = 0;
+
+	for (int i = 0; i < expiry.nleases; i++)
+	{
+		Lease	   *row = &expiry.leases[i];
+		TimestampTz ends = row->lease_until;
+		TM_Result	result = store_lease_lock(lease, row, LEASE_EXCLUSIVE, false);
+
+		if (result == TM_WouldBlock || result == TM_BeingModified)
+		{
+			leave_lease(ends, DT_NOEND);
+			pass.busy = true;
+		}
+		else if (result == TM_Ok && row->lease_until <= clock_now())
+			expiry.leases[kept++] = *row;
+	}
+	expiry.nleases = kept;
+}
+
+/* Ends one locked lease: each job that is still there has failed once more, or was cancelled. */
+static void
+end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, TupleTableSlot *job)
+{
+	QueueInfo  *queue = meta_queue_by_id(row->queue_id);
+	int			unfinished = 0;
+
+	for (int i = 0; queue && i < row->njobs; i++)
+	{
+		Attempt		attempt;
+
+		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
+			continue;
+		memset(&attempt, 0, sizeof(attempt));
+		attempt.token = row->token;
+		attempt.attempt = row->attempts[i];
+		attempt.started = row->started;
+		attempt.worker = row->worker;
+		attempt.progress = row->progress;
+		if (row->cancel & (UINT64CONST(1) << i))
+			(void) retire_finish(retire, queue, job, 'x', &attempt);
+		else
+			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
+		unfinished++;
+	}
+	if (unfinished > 0)
+	{
+		xact_count(queue, COUNT_ACTIVE, -unfinished);
+		xact_count(queue, TOTAL_EXPIRED_LEASES, 1);
+	}
+	if (store_delete(lease, &row->tid, false) != TM_Ok)
+		elog(ERROR, "lease " INT64_FORMAT " changed although it is locked", row->token);
+}
+
+static void
+end_leases(StoreTable *lease)
+{
+	Retire		retire;
+	Snapshot	snapshot;
+	TupleTableSlot *job;
+
+	retire_begin(&retire);
+	job = store_read_slot(retire.job);
+	snapshot = store_snapshot();
+	for (int i = 0; i < expiry.nleases; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		maintain_working_on(expiry.leases[i].token);
+		end_lease(&retire, lease, &expiry.leases[i], snapshot, job);
+		maintain_working_on(0);
+	}
+	store_snapshot_done(snapshot);
+	ExecDropSingleTupleTableSlot(job);
+	retire_end(&retire);
+}
+
+/* Ends a pass: what was left is tried again after a while. Returns when. */
+static TimestampTz
+end_pass(void)
+{
+	TimestampTz retry = pass.retry;
+
+	if (!pass.busy)
+		pass.pause = 0;
+	else
+	{
+		pass.pause = pass.pause == 0 ? BUSY_FIRST : Min(pass.pause * 2, BUSY_LONGEST);
+		retry = Min(retry, clock_now() + pass.pause);
+	}
+	pass.busy = false;
+	pass.kept = pass.retry = DT_NOEND;
+	return retry;
+}
+
+void
+expire_run(Maintain *m)
+{
+	StoreTable *lease;
+	Snapshot	snapshot;
+	TimestampTz now;
+	TimestampTz cursor;
+	TimestampTz next;
+
+	memset(&expiry, 0, sizeof(expiry));
+	if (!maintain_begin(m))
+		return;
+	SpinLockAcquire(&m->db->mutex);
+	expiry.low = m->db->lease_low;
+	expiry.start = Min(pass.running ? pass.from : m->db->lease_cursor, expiry.low);
+	expiry.taken = true;
+	m->db->lease_low = DT_NOEND;
+	SpinLockRelease(&m->db->mutex);
+	lease = store_open(TABLE_LEASE);
+	snapshot = store_snapshot();
+	now = clock_now();
+	find_expired(lease, snapshot, now);
+	if (!expiry.more)
+	{
+		expiry.reached = now;
+		expiry.next = peek(lease, snapshot, now);
+	}
+	store_snapshot_done(snapshot);
+	lock_leases(lease);
+	if (expiry.nleases > 0)
+		end_leases(lease);
+	store_close(lease);
+	maintain_end(m);
+
+	cursor = Min(expiry.reached, pass.kept);
+	pass.running = expiry.more;
+	pass.from = expiry.reached;
+	next = expiry.more ? expiry.reached : Min(expiry.next, end_pass());
+	SpinLockAcquire(&m->db->mutex);
+	m->db->lease_cursor = Min(cursor, m->db->lease_low);
+	m->db->next_lease = Min(next, m->db->lease_low);
+	SpinLockRelease(&m->db->mutex);
+	expiry.taken = false;
+}
+
+/* Puts back what was taken out of shared memory. */
+void
+expire_undo(Maintain *m)
+{
+	if (!expiry.taken)
+		return;
+	SpinLockAcquire(&m->db->mutex);
+	m->db->lease_low = Min(m->db->lease_low, expiry.low);
+	SpinLockRelease(&m->db->mutex);
+	expiry.taken = false;
+}
+
+/* A job whose claim was rolled back too often waits for us. */
+TimestampTz
+rolled_back_due(Maintain *m)
+{
+	return m->db->poisoned ? take_again : DT_NOEND;
+}
+
+/* Counts an attempt for one job that is still waiting. Returns false when somebody has it in hand. */
+static bool
+count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
+{
+	QueueInfo  *queue = meta_queue_by_id(queue_id);
+	TupleTableSlot *job = store_read_slot(retire->job);
+	Snapshot	snapshot = store_snapshot();
+	TakeResult	result = TAKE_NONE;
+	Ticket		ticket;
+	JobqTable	from;
+
+	if (queue && store_job_fetch(retire->job, snapshot, job_id, NULL, job))
+		result = retire_take_ticket(retire, queue, job, &ticket, &from);
+	store_snapshot_done(snapshot);
+	if (result == TAKE_OK)
+	{
+		/* the ticket is ours now: only from here on the row cannot be finished by another */
+		snapshot = store_snapshot();
+		if (store_job_fetch(retire->job, snapshot, job_id, &ticket.job_tid, job))
+		{
+			Attempt		attempt;
+
+			memset(&attempt, 0, sizeof(attempt));
+			attempt.attempt = ticket.attempt + 1;
+			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("claim rolled back 3 times in a row"),
+							   "claim_rolled_back", RETRY_IN_DEFAULT, true);
+		}
+		store_snapshot_done(snapshot);
+		xact_count(queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+	}
+	ExecDropSingleTupleTableSlot(job);
+	return result != TAKE_BUSY;
+}
+
+void
+rolled_back_run(Maintain *m)
+{
+	int			position = 0;
+	int32		queue_id;
+	int64		job_id;
+	TimestampTz again = DT_NOEND;
+	TimestampTz until;
+
+	SpinLockAcquire(&m->db->mutex);
+	m->db->poisoned = false;
+	SpinLockRelease(&m->db->mutex);
+	clearing_poison = true;
+	while ((job_id = shmem_rollback_next(MyDatabaseId, ROLLBACK_LIMIT, &position, &queue_id)) != 0)
+	{
+		Retire		retire;
+		bool		done;
+
+		CHECK_FOR_INTERRUPTS();
+		if (maintain_is_skipped(job_id, &until))
+		{
+			again = Min(again, until);
+			continue;
+		}
+		if (!maintain_begin(m))
+		{
+			again = DT_NOBEGIN;
+			break;
+		}
+		maintain_working_on(job_id);
+		retire_begin(&retire);
+		done = count_rolled_back(&retire, queue_id, job_id);
+		retire_end(&retire);
+		maintain_end(m);
+		maintain_working_on(0);
+		if (done)
+			shmem_rollback_clear(MyDatabaseId, job_id);
+		else
+			again = Min(again, clock_now() + TAKE_AGAIN);
+	}
+	clearing_poison = false;
+	take_again = DT_NOBEGIN;
+	if (!TIMESTAMP_IS_NOEND(again))
+	{
+		take_again = again;
+		SpinLockAcquire(&m->db->mutex);
+		m->db->poisoned = true;
+		SpinLockRelease(&m->db->mutex);
+	}
+}
+
+void
+rolled_back_undo(Maintain *m)
+{
+	if (!clearing_poison)
+		return;
+	SpinLockAcquire(&m->db->mutex);
+	m->db->poisoned = true;
+	SpinLockRelease(&m->db->mutex);
+	clearing_poison = false;
+}

@@ -1,0 +1,371 @@
+/*-------------------------------------------------------------------------
+ *
+ * finish.c
+ *		The verbs that end a lease's hold on jobs: complete, fail, release.
+ *
+ * All take a list of (job, token) pairs; the single verbs pass a list of
+ * one. Steps, in this order for every verb:
+ *
+ *	1. the leases named, in the order of tokens (leases.c). A whole lease is
+ *	   deleted when all its jobs are in the list; completing some of them
+ *	   needs only a key-share lock, so that siblings complete side by side;
+ *	   giving some back needs an exclusive one, since the lease is written
+ *	   back without them.
+ *	2. one new snapshot. A finished key-share locker leaves no trace in the
+ *	   lease row, so what an older snapshot shows of its jobs may be wrong.
+ *	3. the jobs, in the order of their ids: the row's deletion decides.
+ *	4. leases that lost jobs are written back or deleted.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/timestamp.h"
+
+#include "args.h"
+#include "debug.h"
+#include "finish.h"
+#include "leases.h"
+#include "retire.h"
+#include "timeutil.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(jobq_complete);
+PG_FUNCTION_INFO_V1(jobq_fail);
+PG_FUNCTION_INFO_V1(jobq_nack);
+PG_FUNCTION_INFO_V1(jobq_release);
+PG_FUNCTION_INFO_V1(jobq_complete_many);
+PG_FUNCTION_INFO_V1(jobq_fail_many);
+PG_FUNCTION_INFO_V1(jobq_release_many);
+
+typedef enum FinishVerb
+{
+	FINISH_COMPLETE,
+	FINISH_FAIL,
+	FINISH_RELEASE
+} FinishVerb;
+
+/* What to do with the jobs of a list. */
+typedef struct FinishCall
+{
+	FinishVerb	verb;
+	const text *error;
+	int64		retry_in; /* microseconds, or RETRY_IN_DEFAULT */
+	bool		retry;
+	int64		delay; /* of release, microseconds */
+} FinishCall;
+
+static int
+by_job(const void *a, const void *b)
+{
+	const LeaseItem *x = *(LeaseItem *const *) a;
+	const LeaseItem *y = *(LeaseItem *const *) b;
+
+	return x->job_id < y->job_id ? -1 : x->job_id > y->job_id;
+}
+
+/* Completes a job. ITEM_ALREADY when its row is gone. */
+static ItemStatus
+complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, Attempt *attempt, bool cancelled)
+{
+	check_json_size(queue, item->result, "result");
+	attempt->result = item->result;
+	if (cancelled)
+		ereport(NOTICE, (errmsg("job " INT64_FORMAT " was asked to cancel, and is completed all the same", item->job_id)));
+	if (!retire_finish(r, queue, job, 'c', attempt))
+		return ITEM_ALREADY;
+	xact_done(item->job_id, item->token);
+	return ITEM_OK;
+}
+
+/* Applies the verb to one job whose lease is in our hands. */
+static ItemStatus
+finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *item)
+{
+	Lease	   *lease = &item->group->lease;
+	QueueInfo  *queue = meta_queue_by_id(lease->queue_id);
+	bool		cancelled = (lease->cancel & (UINT64CONST(1) << item->position)) != 0;
+	Attempt		attempt;
+	ItemStatus	status;
+
+	if (queue == NULL)
+		return ITEM_LOST;
+	memset(&attempt, 0, sizeof(attempt));
+	attempt.token = item->token;
+	attempt.attempt = lease->attempts[item->position];
+	attempt.started = lease->started;
+	attempt.worker = lease->worker;
+	attempt.progress = lease->progress;
+	item->returned = call->verb != FINISH_COMPLETE;
+
+	if (call->verb == FINISH_COMPLETE)
+		status = complete_job(r, queue, job, item, &attempt, cancelled);
+	else if (cancelled)
+		status = retire_finish(r, queue, job, 'x', &attempt) ? ITEM_CANCELLED : ITEM_LOST;
+	else if (call->verb == FINISH_RELEASE)
+	{
+		retire_requeue(r, queue, job, attempt.attempt - 1, call->delay == 0 ? r->now : timestamp_add(r->now, call->delay));
+		status = ITEM_OK;
+	}
+	else
+	{
+		FailResult	result =
+			retire_fail(r, queue, job, &attempt, call->error, call->retry ? "max_attempts" : "rejected", call->retry_in, call->retry);
+
+		status = result == FAIL_RETRY ? ITEM_RETRY : ITEM_DEAD;
+	}
+	if (status != ITEM_ALREADY && status != ITEM_LOST)
+		xact_count(queue, COUNT_ACTIVE, -1);
+	return status;
+}
+
+/* Whether (job, token) was completed: in the ring of this server, or in the history that is kept. */
+static bool
+completed_before(int64 job_id, int64 token)
+{
+	Snapshot	snapshot;
+	bool		found = false;
+
+	if (shmem_done_known(MyDatabaseId, job_id, token))
+		return true;
+	snapshot = store_snapshot();
+	for (int which = TABLE_HISTORY; which < NUM_TABLES && !found; which++)
+	{
+		StoreTable *history = store_open(which);
+		StoreScan	scan;
+		ScanKeyData key;
+		bool		isnull;
+
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
+		store_scan_begin(&scan, history, INDEX_HISTORY_ID, snapshot, &key, 1);
+		while (!found && store_scan_next(&scan))
+			found = DatumGetInt64(slot_datum(scan.slot, Anum_history_token, &isnull)) == token && !isnull &&
+				DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c';
+		store_scan_end(&scan);
+		store_close(history);
+	}
+	store_snapshot_done(snapshot);
+	return found;
+}
+
+/* Steps 1 to 4 for a list; every item has its status afterwards. */
+static void
+finish_list(const FinishCall *call, LeaseItem *items, int n)
+{
+	LeaseList	list;
+	LeaseItem **order = palloc(Max(n, 1) * sizeof(LeaseItem *));
+	Retire		r;
+	Snapshot	snapshot;
+
+	leases_acquire(&list, items, n, call->verb == FINISH_COMPLETE ? LEASE_USE_COMPLETE : LEASE_USE_GIVE_BACK);
+	DEBUG_POINT("finish-leased");
+	snapshot = store_snapshot();
+	retire_begin(&r);
+	r.batched = true;
+	for (int i = 0; i < n; i++)
+		order[i] = &items[i];
+	if (n > 1)
+		qsort(order, n, sizeof(LeaseItem *), by_job);
+	for (int i = 0; i < n; i++)
+	{
+		LeaseItem  *item = order[i];
+		TupleTableSlot *job;
+
+		CHECK_FOR_INTERRUPTS();
+		if (item->status != ITEM_PENDING)
+			continue;
+		job = retire_job(&r, snapshot, item->job_id, &item->group->lease.job_tids[item->position]);
+		item->status = job ? finish_job(call, &r, job, item) : ITEM_LOST;
+	}
+	store_snapshot_done(snapshot);
+	leases_write_back(&list, r.job);
+	if (call->verb == FINISH_COMPLETE)
+		for (int i = 0; i < n; i++)
+			if (items[i].status == ITEM_LOST && completed_before(items[i].job_id, items[i].token))
+				items[i].status = ITEM_ALREADY;
+	retire_end(&r);
+	leases_close(&list);
+	pfree(order);
+}
+
+/* One pair. Error JQ001 when the lease is lost. */
+static ItemStatus
+finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
+{
+	LeaseItem	item;
+
+	memset(&item, 0, sizeof(item));
+	item.job_id = job_id;
+	item.token = token;
+	item.result = result;
+	finish_list(call, &item, 1);
+	if (item.status == ITEM_LOST)
+		lease_lost(job_id);
+	return item.status;
+}
+
+/* Completes one job inside a verb. True now, false when it was completed before; error JQ001 when the lease is lost. */
+bool
+finish_complete_one(int64 job_id, int64 token, Jsonb *result)
+{
+	FinishCall	call = {.verb = FINISH_COMPLETE};
+
+	return finish_one(&call, job_id, token, result) == ITEM_OK;
+}
+
+/* A NULL token is nobody's: the verbs answer JQ001, as for any other wrong one. */
+static int64
+token_arg(FunctionCallInfo fcinfo, int argno)
+{
+	return PG_ARGISNULL(argno) ? 0 : PG_GETARG_INT64(argno);
+}
+
+/*
+ * jobq.complete(job_id, token, result): ends a job as done.
+ *
+ * True; false when it was completed with this token before. Errors: 22004; JQ001; JQ004 result too large; 25006.
+ */
+Datum
+jobq_complete(PG_FUNCTION_ARGS)
+{
+	DbSlot	   *db = meta_begin("complete", VERB_WRITES);
+	int64		job_id = arg_int64(fcinfo, 0, "job_id");
+	bool		now;
+
+	xact_verb_begin(db);
+	now = finish_complete_one(job_id,
+							  token_arg(fcinfo, 1),
+							  PG_NARGS() > 2 && !PG_ARGISNULL(2) ? PG_GETARG_JSONB_P(2) : NULL);
+	xact_verb_end(false);
+	PG_RETURN_BOOL(now);
+}
+
+static Datum
+fail_one(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call)
+{
+	DbSlot	   *db = meta_begin(verb, VERB_WRITES);
+	int64		job_id = arg_int64(fcinfo, 0, "job_id");
+	ItemStatus	status;
+
+	xact_verb_begin(db);
+	status = finish_one(call, job_id, token_arg(fcinfo, 1), NULL);
+	xact_verb_end(false);
+	return CStringGetTextDatum(item_status_name(status));
+}
+
+/*
+ * jobq.fail(job_id, token, error, retry_in, retry): ends an attempt as failed. retry_in NULL: the queue's backoff. retry false: dead at once.
+ *
+ * 'retry', 'dead', or 'cancelled' when the job was asked to cancel. Errors: 22004; 22023; JQ001; 25006.
+ */
+Datum
+jobq_fail(PG_FUNCTION_ARGS)
+{
+	FinishCall	call = {.verb = FINISH_FAIL};
+
+	call.error = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
+	call.retry_in = arg_interval(fcinfo, 3, "retry_in", RETRY_IN_DEFAULT, 0, JOBQ_MAX_DELAY_USECS);
+	call.retry = PG_ARGISNULL(4) || PG_GETARG_BOOL(4);
+	return fail_one(fcinfo, "fail", &call);
+}
+
+/* jobq.nack(job_id, token): a failed attempt that may be taken again at once. As fail() otherwise. */
+Datum
+jobq_nack(PG_FUNCTION_ARGS)
+{
+	FinishCall	call = {.verb = FINISH_FAIL, .retry_in = 0, .retry = true};
+
+	return fail_one(fcinfo, "nack", &call);
+}
+
+/* jobq.release(job_id, token, delay): gives a job back; no attempt is counted. Errors: 22004; 22023; JQ001; 25006. */
+Datum
+jobq_release(PG_FUNCTION_ARGS)
+{
+	FinishCall	call = {.verb = FINISH_RELEASE};
+	DbSlot	   *db = meta_begin("release", VERB_WRITES);
+	int64		job_id = arg_int64(fcinfo, 0, "job_id");
+
+	call.delay = arg_interval(fcinfo, 2, "delay", 0, 0, JOBQ_MAX_DELAY_USECS);
+	xact_verb_begin(db);
+	(void) finish_one(&call, job_id, token_arg(fcinfo, 1), NULL);
+	xact_verb_end(false);
+	PG_RETURN_VOID();
+}
+
+/* Gives each item its element of a JSON array. */
+static void
+read_results(Jsonb *results, LeaseItem *items, int n)
+{
+	JsonbIterator *it;
+	JsonbValue	v;
+
+	if (!JB_ROOT_IS_ARRAY(results) || JB_ROOT_IS_SCALAR(results) || JB_ROOT_COUNT(results) != n)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("results must be a JSON array with one element per job")));
+	it = JsonbIteratorInit(&results->root);
+	(void) JsonbIteratorNext(&it, &v, true);
+	for (int i = 0; i < n; i++)
+	{
+		(void) JsonbIteratorNext(&it, &v, true);
+		items[i].result = v.type == jbvNull ? NULL : JsonbValueToJsonb(&v);
+	}
+}
+
+/* Runs a _many verb. results_arg: -1, or the argument with the results. */
+static Datum
+finish_many(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call, int results_arg)
+{
+	DbSlot	   *db = meta_begin(verb, VERB_WRITES);
+	int			n;
+	LeaseItem  *items = lease_items_args(fcinfo, &n);
+
+	if (results_arg >= 0 && !PG_ARGISNULL(results_arg))
+		read_results(PG_GETARG_JSONB_P(results_arg), items, n);
+	InitMaterializedSRF(fcinfo, 0);
+	xact_verb_begin(db);
+	finish_list(call, items, n);
+	lease_items_result(fcinfo, items, n);
+	xact_verb_end(false);
+	return (Datum) 0;
+}
+
+/*
+ * jobq.complete_many(job_ids, tokens, results): complete() for each pair. Returns (job_id, status) in the order given: ok, already, lost.
+ *
+ * Errors: 22023 arrays of different length; 22004 NULL job id; JQ004; 25006.
+ */
+Datum
+jobq_complete_many(PG_FUNCTION_ARGS)
+{
+	FinishCall	call = {.verb = FINISH_COMPLETE};
+
+	return finish_many(fcinfo, "complete_many", &call, 2);
+}
+
+/* jobq.fail_many(job_ids, tokens, error, retry_in): fail() for each pair: retry, dead, cancelled, lost. */
+Datum
+jobq_fail_many(PG_FUNCTION_ARGS)
+{
+	FinishCall	call = {.verb = FINISH_FAIL, .retry = true};
+
+	call.error = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
+	call.retry_in = arg_interval(fcinfo, 3, "retry_in", RETRY_IN_DEFAULT, 0, JOBQ_MAX_DELAY_USECS);
+	return finish_many(fcinfo, "fail_many", &call, -1);
+}
+
+/* jobq.release_many(job_ids, tokens, delay): release() for each pair: ok, cancelled, lost. */
+Datum
+jobq_release_many(PG_FUNCTION_ARGS)
+{
+	FinishCall	call = {.verb = FINISH_RELEASE};
+
+	call.delay = arg_interval(fcinfo, 2, "delay", 0, 0, JOBQ_MAX_DELAY_USECS);
+	return finish_many(fcinfo, "release_many", &call, -1);
+}

@@ -1,0 +1,20 @@
+/* guc.h: the settings jobq.* */
+#ifndef JOBQ_GUC_H
+#define JOBQ_GUC_H
+
+#include "jobq.h"
+
+extern bool jobq_enabled;
+extern int	jobq_max_databases;
+extern int	jobq_max_queues;
+extern int	jobq_max_cursors;
+extern bool jobq_async_dequeue;
+extern int	jobq_rescan_interval;
+extern int	jobq_scheduler_idle_timeout;
+#ifdef JOBQ_DEBUG
+extern char *jobq_debug_point;
+#endif
+
+extern void guc_init(void);
+
+#endif

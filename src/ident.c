@@ -1,0 +1,218 @@
+/*-------------------------------------------------------------------------
+ *
+ * ident.c
+ *		Numbers that never come twice.
+ *
+ * Blocks of numbers are drawn from sequences, which are not undone by a
+ * rollback, and handed out from shared memory in order. A block lower than
+ * the current one (two sessions drew at once) is thrown away, so numbers
+ * only ever grow.
+ *
+ * Token = (generation << 40) + block * 16384 + n. The block number never
+ * restarts, so the low part runs over into the generation instead of ending.
+ * generation = token_base + timeline: it rises by itself at every promotion,
+ * by more than a lagging standby can lack. token_base is raised when the
+ * system identifier changed (pg_upgrade, where the timeline restarts) and by
+ * adopt(). A block's WAL is flushed before its first token leaves, whatever
+ * synchronous_commit says.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/table.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "commands/sequence.h"
+#include "miscadmin.h"
+#include "utils/fmgrprotos.h"
+#include "utils/rel.h"
+
+#include "compat.h"
+#include "ident.h"
+#include "meta.h"
+
+#define ID_BLOCK 256
+#define TOKEN_BLOCK 16384
+#define GENERATION_BITS 40
+
+/* generation of the tokens this server gives out; 0: not known yet */
+static int64 generation = 0;
+static Oid	generation_ext = InvalidOid;
+
+/* The owner of the extension's relations. */
+static Oid
+extension_owner(void)
+{
+	Relation	rel = table_open(meta_table_oid(TABLE_QUEUE), AccessShareLock);
+	Oid			owner = rel->rd_rel->relowner;
+
+	table_close(rel, AccessShareLock);
+	return owner;
+}
+
+static int64
+sequence_next(JobqSequence sequence)
+{
+	return nextval_internal(meta_sequence_oid(sequence), false);
+}
+
+/* Last value of a sequence, 0 when it was never set. Runs with the owner's rights: callers need only EXECUTE on a verb. */
+static int64
+sequence_value(JobqSequence sequence)
+{
+	LOCAL_FCINFO(fcinfo, 1);
+	Datum		result;
+
+	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = ObjectIdGetDatum(meta_sequence_oid(sequence));
+	fcinfo->args[0].isnull = false;
+	result = pg_sequence_last_value(fcinfo);
+	return fcinfo->isnull ? 0 : DatumGetInt64(result);
+}
+
+/* Sets a sequence, whatever becomes of the transaction. */
+static void
+sequence_set(JobqSequence sequence, int64 value)
+{
+	DirectFunctionCall3(setval3_oid,
+						ObjectIdGetDatum(meta_sequence_oid(sequence)),
+						Int64GetDatum(value),
+						BoolGetDatum(true));
+}
+
+/* Makes everything written so far durable: a marker record that ends it is flushed. */
+static void
+flush_wal(void)
+{
+	XLogFlush(log_message_compat("jobq", "", 1));
+}
+
+/*
+ * Takes up to n numbers that follow each other; returns how many (0: the block is used up). *first receives the first.
+ */
+static int
+block_take(DbSlot *db, NumberBlock *block, int n, int64 *first)
+{
+	int			got;
+
+	SpinLockAcquire(&db->mutex);
+	got = (int) Min((int64) n, block->limit - block->next);
+	*first = block->next;
+	block->next += got;
+	SpinLockRelease(&db->mutex);
+	return got;
+}
+
+/* Puts a block in place unless the current one is higher. */
+static void
+block_install(DbSlot *db, NumberBlock *block, int64 start, int64 size)
+{
+	SpinLockAcquire(&db->mutex);
+	if (start >= block->limit)
+	{
+		block->next = start;
+		block->limit = start + size;
+	}
+	SpinLockRelease(&db->mutex);
+}
+
+/* n job ids or ready sequence numbers, growing. */
+void
+ident_job_ids(DbSlot *db, int64 *ids, int n)
+{
+	int			done = 0;
+
+	while (done < n)
+	{
+		int64		first;
+		int			got = block_take(db, &db->ids, n - done, &first);
+
+		if (got == 0)
+			block_install(db, &db->ids, sequence_next(SEQ_JOB_BLOCK) * ID_BLOCK, ID_BLOCK);
+		for (int i = 0; i < got; i++)
+			ids[done++] = first + i;
+	}
+}
+
+/*
+ * The current generation. What changed is set in the order base, generation, system: a crash in between raises the base once more,
+ * never less. Two sessions at once set the same values.
+ */
+static int64
+current_generation_as_owner(void)
+{
+	int64		base = sequence_value(SEQ_TOKEN_BASE);
+	int64		last = sequence_value(SEQ_TOKEN_GENERATION);
+	int64		timeline = (int64) GetWALInsertionTimeLine();
+	int64		system = (int64) GetSystemIdentifier();
+	int64		known = sequence_value(SEQ_TOKEN_SYSTEM);
+
+	if (known != system)
+	{
+		if (last > 0 && base + timeline <= last)
+		{
+			base = last + 1 - timeline;
+			if (base < 0)
+				base = 0;
+			sequence_set(SEQ_TOKEN_BASE, base);
+		}
+	}
+	if (base + timeline > last)
+		sequence_set(SEQ_TOKEN_GENERATION, base + timeline);
+	if (known != system)
+		sequence_set(SEQ_TOKEN_SYSTEM, system);
+	return base + timeline;
+}
+
+static int64
+current_generation(void)
+{
+	Oid			user;
+	int			context;
+	int64		result;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(extension_owner(), context | SECURITY_LOCAL_USERID_CHANGE);
+	result = current_generation_as_owner();
+	SetUserIdAndSecContext(user, context);
+	return result;
+}
+
+/* A new token. Called only by who holds the ticket: later takers get greater tokens. */
+int64
+ident_token(DbSlot *db)
+{
+	int64		token;
+
+	while (block_take(db, &db->tokens, 1, &token) == 0)
+	{
+		int64		block;
+
+		if (generation == 0 || generation_ext != db->ext_oid)
+		{
+			generation = current_generation();
+			generation_ext = db->ext_oid;
+		}
+		block = sequence_next(SEQ_TOKEN_BLOCK);
+		flush_wal();
+		block_install(db, &db->tokens, (generation << GENERATION_BITS) + block * TOKEN_BLOCK, TOKEN_BLOCK);
+	}
+	return token;
+}
+
+/* Starts a new generation, for a copy that begins a life of its own. Durable at once; tokens of the block in hand are thrown away. */
+void
+ident_raise_generation(void)
+{
+	DbSlot	   *db = meta_db();
+	int64		current = current_generation();
+
+	sequence_set(SEQ_TOKEN_BASE, sequence_value(SEQ_TOKEN_BASE) + 1);
+	sequence_set(SEQ_TOKEN_GENERATION, current + 1);
+	flush_wal();
+	generation = 0;
+	SpinLockAcquire(&db->mutex);
+	db->tokens.next = db->tokens.limit = 0;
+	SpinLockRelease(&db->mutex);
+}

@@ -1,0 +1,444 @@
+/*-------------------------------------------------------------------------
+ *
+ * jobadmin.c
+ *		cancel, reschedule, run_now, delete_jobs: verbs about a job by its
+ *		id, whoever has it.
+ *
+ * A waiting job belongs to who deletes its ticket. Where another transaction
+ * has the ticket in hand, cancel, reschedule and delete_jobs wait for it and
+ * look again, so that their answer holds: a job that was cancelled waiting
+ * never starts. run_now passes over what it would have to wait for.
+ *
+ * Ids are taken in ascending order, so that two calls do not deadlock.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#include "args.h"
+#include "meta.h"
+#include "retire.h"
+#include "store.h"
+#include "timeutil.h"
+#include "xact.h"
+
+/* A job without ticket and lease is looked for this often before it is called damaged: it may be on its way from one to the other. */
+#define MAX_LOOKS 1000
+
+/* What a verb works with; the tables are open from first use to work_end. */
+typedef struct Work
+{
+	Retire retire;
+	StoreTable *lease;
+	StoreTable *dead;
+	StoreTable *history[NUM_TABLES - TABLE_HISTORY];
+	TupleTableSlot *job; /* the job's row */
+	QueueInfo *queue;
+	Ticket ticket; /* that we deleted */
+	Lease held;    /* lease that has the job */
+	int position;  /* of the job in it */
+} Work;
+
+typedef enum Standing
+{
+	STANDING_WAITING, /* its ticket is ours now; ticket, queue and job tell */
+	STANDING_ACTIVE,  /* held and position tell */
+	STANDING_NONE     /* no live job */
+} Standing;
+
+static void
+work_begin(Work *w)
+{
+	memset(w, 0, sizeof(*w));
+	retire_begin(&w->retire);
+	w->job = store_read_slot(w->retire.job);
+}
+
+static void
+work_end(Work *w)
+{
+	retire_end(&w->retire); /* may still read the job's row */
+	ExecDropSingleTupleTableSlot(w->job);
+	store_close(w->lease);
+	store_close(w->dead);
+	for (int i = 0; i < lengthof(w->history); i++)
+		store_close(w->history[i]);
+}
+
+static StoreTable *
+open_once(StoreTable **t, JobqTable which)
+{
+	if (*t == NULL)
+		*t = store_open(which);
+	return *t;
+}
+
+/* Reads a job's row with a new snapshot. False: there is no such live job. */
+static bool
+read_job(Work *w, int64 id)
+{
+	Snapshot snapshot = store_snapshot();
+	bool found = store_job_fetch(w->retire.job, snapshot, id, NULL, w->job);
+
+	store_snapshot_done(snapshot);
+	if (found)
+	{
+		w->queue = meta_queue_by_id(DatumGetInt32(slot_value(w->job, Anum_job_queue_id)));
+		found = w->queue != NULL;
+	}
+	return found;
+}
+
+/* Looks for the lease that has a job. */
+static bool
+find_lease(Work *w, int64 id)
+{
+	Snapshot snapshot = store_snapshot();
+	bool found = store_lease_of_job(open_once(&w->lease, TABLE_LEASE), snapshot, id, &w->held, &w->position);
+
+	store_snapshot_done(snapshot);
+	return found;
+}
+
+/* Takes a waiting job's ticket. False: somebody moved it first. Waits for who has it in hand. */
+static bool
+take_ticket(Work *w)
+{
+	Retire *r = &w->retire;
+	JobqTable from;
+	TakeResult result = retire_take_ticket(r, w->queue, w->job, &w->ticket, &from);
+
+	if (result == TAKE_BUSY)
+	{
+		if (store_delete(from == TABLE_READY ? r->ready : r->delayed, &w->ticket.tid, true) != TM_Ok)
+			return false;
+		/* the other one gave it back */
+		if (from == TABLE_READY)
+			xact_took_ready(w->queue, w->ticket.lane, w->ticket.priority, w->ticket.seq);
+		xact_count(w->queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+		result = TAKE_OK;
+	}
+	return result == TAKE_OK;
+}
+
+/* Finds out where a job stands, and takes its ticket if it waits. Waits for whoever has the ticket in hand. */
+static Standing
+find_job(Work *w, int64 id)
+{
+	for (int looks = 0; looks < MAX_LOOKS; looks++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (!read_job(w, id))
+			return STANDING_NONE;
+		if (take_ticket(w))
+		{
+			/* with the ticket in hand nobody else changes the row: now what is read is what is */
+			if (!read_job(w, id))
+				elog(ERROR, "job " INT64_FORMAT " has a ticket but no row", id);
+			return STANDING_WAITING;
+		}
+		if (find_lease(w, id))
+			return STANDING_ACTIVE;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED), errmsg("job " INT64_FORMAT " has neither a ticket nor a lease", id),
+			 errhint("SELECT * FROM jobq.verify() tells what else is wrong.")));
+	return STANDING_NONE; /* keep compiler quiet */
+}
+
+typedef enum Finished
+{
+	FINISHED_FOUND,
+	FINISHED_NOT_FOUND,
+	FINISHED_LIVE /* it is a live job after all: look again */
+} Finished;
+
+/* Looks for a row of that id by an index on the id, and deletes it if asked to. */
+static Finished
+look_in(StoreTable *t, int index, Snapshot snapshot, int64 id, bool delete)
+{
+	ScanKeyData key;
+	StoreScan scan;
+	Finished result = FINISHED_NOT_FOUND;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	store_scan_begin(&scan, t, index, snapshot, &key, 1);
+	if (store_scan_next(&scan))
+	{
+		ItemPointerData tid = scan.slot->tts_tid;
+		int32 queue_id = t->which == TABLE_DEAD ? DatumGetInt32(slot_value(scan.slot, Anum_dead_queue_id)) : 0;
+
+		result = FINISHED_FOUND;
+		if (delete &&store_delete(t, &tid, true) != TM_Ok)
+			result = FINISHED_LIVE; /* trimmed or redriven meanwhile */
+		else if (delete &&t->which == TABLE_DEAD && meta_queue_by_id(queue_id))
+			xact_count(meta_queue_by_id(queue_id), COUNT_DEAD, -1);
+	}
+	store_scan_end(&scan);
+	return result;
+}
+
+/* Looks for a dead or finished job, and deletes it if asked to. */
+static Finished
+find_finished(Work *w, int64 id, bool delete)
+{
+	Snapshot snapshot = store_snapshot();
+	Finished result;
+
+	/* one snapshot for all places: a redrive moves it from one to another */
+	if (store_job_fetch(w->retire.job, snapshot, id, NULL, w->job) &&
+		meta_queue_by_id(DatumGetInt32(slot_value(w->job, Anum_job_queue_id))))
+		result = FINISHED_LIVE;
+	else
+		result = look_in(open_once(&w->dead, TABLE_DEAD), INDEX_DEAD_PKEY, snapshot, id, delete);
+	for (int i = 0; i < lengthof(w->history) && result == FINISHED_NOT_FOUND; i++)
+		result = look_in(open_once(&w->history[i], TABLE_HISTORY + i), INDEX_HISTORY_ID, snapshot, id, delete);
+	store_snapshot_done(snapshot);
+	return result;
+}
+
+/* Sets the job's bit in the lease that has it. False: the lease or the job is no longer what it was, look again. */
+static bool
+ask_holder_to_stop(Work *w, int64 id)
+{
+	uint64 bit = UINT64CONST(1) << w->position;
+
+	if (store_lease_lock(w->lease, &w->held, LEASE_NO_KEY, true) != TM_Ok)
+		return false;
+	/* the lease stands still now; the job may have ended before that */
+	if (!read_job(w, id))
+		return false;
+	if (w->held.cancel & bit)
+		return true;
+	w->held.cancel |= bit;
+	return store_lease_update(w->lease, &w->held) == TM_Ok;
+}
+
+/*
+ * cancel(job_id) -> 'cancelled': it waited, and never starts; 'running': its holder hears of it at its next extend; 'finished' (or dead);
+ * 'not_found'. Waits for a transaction that has the job in hand. Error 22004 for a null id.
+ */
+PG_FUNCTION_INFO_V1(jobq_cancel);
+Datum
+jobq_cancel(PG_FUNCTION_ARGS)
+{
+	DbSlot *db = meta_begin("cancel", VERB_WRITES);
+	int64 id = arg_int64(fcinfo, 0, "job_id");
+	const char *answer = NULL;
+	Work w;
+
+	xact_verb_begin(db);
+	work_begin(&w);
+	while (answer == NULL)
+	{
+		Attempt attempt;
+		Finished finished;
+
+		switch (find_job(&w, id))
+		{
+			case STANDING_WAITING:
+				memset(&attempt, 0, sizeof(attempt));
+				attempt.attempt = w.ticket.attempt;
+				(void) retire_finish(&w.retire, w.queue, w.job, 'x', &attempt);
+				answer = "cancelled";
+				break;
+			case STANDING_ACTIVE:
+				if (ask_holder_to_stop(&w, id))
+					answer = "running";
+				break;
+			case STANDING_NONE:
+				finished = find_finished(&w, id, false);
+				if (finished != FINISHED_LIVE)
+					answer = finished == FINISHED_FOUND ? "finished" : "not_found";
+				break;
+		}
+	}
+	work_end(&w);
+	xact_verb_end(false);
+	PG_RETURN_TEXT_P(cstring_to_text(answer));
+}
+
+/* Error for a job that reschedule cannot move. */
+static void
+refuse_reschedule(Work *w, int64 id, Standing standing)
+{
+	if (standing == STANDING_ACTIVE)
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("job " INT64_FORMAT " of queue \"%s\" is active", id, w->queue->name),
+						errhint("Cancel it with jobq.cancel(), or wait until it ends.")));
+	if (find_finished(w, id, false) == FINISHED_FOUND)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("job " INT64_FORMAT " is finished", id),
+				 errhint("A dead letter goes back to work with jobq.redrive().")));
+	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("job " INT64_FORMAT " does not exist", id)));
+}
+
+/* Replaces the job's row by one with another priority. Returns a slot with the new row, good until the next one is made. */
+static TupleTableSlot *
+change_priority(Work *w, int priority)
+{
+	StoreTable *table = w->retire.job;
+	TupleTableSlot *slot = store_slot(table, 0);
+	ItemPointerData tid = w->job->tts_tid;
+
+	slot_getallattrs(w->job);
+	for (int i = 0; i < Natts_job; i++)
+	{
+		slot->tts_values[i] = w->job->tts_values[i];
+		slot->tts_isnull[i] = w->job->tts_isnull[i];
+	}
+	slot_set(slot, Anum_job_priority, Int16GetDatum(priority));
+	if (store_delete(table, &tid, true) != TM_Ok)
+		elog(ERROR, "job " INT64_FORMAT " changed without its ticket", DatumGetInt64(slot_value(w->job, Anum_job_id)));
+	store_insert(table, &slot, 1);
+	return slot;
+}
+
+/* A time to run at. Error 22023 when it is infinite or too far away. */
+static TimestampTz
+run_at_arg(FunctionCallInfo fcinfo, int argno)
+{
+	TimestampTz run_at = PG_GETARG_TIMESTAMPTZ(argno);
+
+	if (TIMESTAMP_NOT_FINITE(run_at))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("run_at must be finite")));
+	if (run_at > timestamp_add(clock_now(), JOBQ_MAX_DELAY_USECS))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("run_at is too far in the future"),
+						errdetail("The longest delay allowed is " INT64_FORMAT " days.",
+								  JOBQ_MAX_DELAY_USECS / USECS_PER_DAY)));
+	return run_at;
+}
+
+/*
+ * reschedule(job_id, run_at, priority): moves a waiting job; null leaves a thing as it is, a run_at in the past means now. The job
+ * keeps its attempts and goes to the end of its priority. Errors: 42704 unknown; 55000 active or finished; 22023 bad or no value.
+ */
+PG_FUNCTION_INFO_V1(jobq_reschedule);
+Datum
+jobq_reschedule(PG_FUNCTION_ARGS)
+{
+	DbSlot *db = meta_begin("reschedule", VERB_WRITES);
+	int64 id = arg_int64(fcinfo, 0, "job_id");
+	int32 priority = arg_int32_range(fcinfo, 2, "priority", 0, PG_INT16_MIN, PG_INT16_MAX);
+	TimestampTz run_at = PG_ARGISNULL(1) ? DT_NOBEGIN : run_at_arg(fcinfo, 1);
+	TupleTableSlot *job;
+	Standing standing;
+	Work w;
+
+	if (PG_ARGISNULL(1) && PG_ARGISNULL(2))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("nothing to change for job " INT64_FORMAT, id),
+						errhint("Give run_at, priority or both.")));
+	xact_verb_begin(db);
+	work_begin(&w);
+	standing = find_job(&w, id);
+	if (standing != STANDING_WAITING)
+		refuse_reschedule(&w, id, standing);
+	job = PG_ARGISNULL(2) ? w.job : change_priority(&w, priority);
+	retire_requeue(&w.retire, w.queue, job, w.ticket.attempt, PG_ARGISNULL(1) ? w.ticket.visible_at : run_at);
+	work_end(&w);
+	xact_verb_end(false);
+	PG_RETURN_VOID();
+}
+
+/* Makes a delayed job ready. False: it is not delayed, or somebody has it in hand. */
+static bool
+run_now(Work *w, int64 id)
+{
+	StoreTable *delayed = open_once(&w->retire.delayed, TABLE_DELAYED);
+	Snapshot snapshot;
+	bool taken;
+
+	if (!read_job(w, id))
+		return false;
+	snapshot = store_snapshot();
+	taken = store_ticket_find(TABLE_DELAYED, delayed, snapshot, id, w->queue->id, 0, &w->ticket) &&
+			store_delete(delayed, &w->ticket.tid, false) == TM_Ok;
+	store_snapshot_done(snapshot);
+	if (!taken)
+		return false;
+	xact_count(w->queue, COUNT_DELAYED, -1);
+	if (!read_job(w, id))
+		elog(ERROR, "job " INT64_FORMAT " has a ticket but no row", id);
+	retire_requeue(&w->retire, w->queue, w->job, w->ticket.attempt, w->retire.now);
+	return true;
+}
+
+/* run_now(job_ids) -> how many delayed jobs became ready; others are passed over. Waits for nobody. */
+PG_FUNCTION_INFO_V1(jobq_run_now);
+Datum
+jobq_run_now(PG_FUNCTION_ARGS)
+{
+	DbSlot *db = meta_begin("run_now", VERB_WRITES);
+	int n;
+	int64 *ids = arg_id_set(fcinfo, 0, "job_ids", &n);
+	int64 count = 0;
+	Work w;
+
+	xact_verb_begin(db);
+	work_begin(&w);
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (run_now(&w, ids[i]))
+			count++;
+	}
+	work_end(&w);
+	xact_verb_end(false);
+	PG_RETURN_INT64(count);
+}
+
+/* Deletes a job that nobody works on. False: there is none, or it is active. */
+static bool
+delete_job(Work *w, int64 id)
+{
+	for (;;)
+	{
+		Finished finished;
+
+		switch (find_job(w, id))
+		{
+			case STANDING_WAITING:
+				return retire_delete(&w->retire, w->job);
+			case STANDING_ACTIVE:
+				return false;
+			case STANDING_NONE:
+				finished = find_finished(w, id, true);
+				if (finished != FINISHED_LIVE)
+					return finished == FINISHED_FOUND;
+				break;
+		}
+	}
+}
+
+/*
+ * delete_jobs(job_ids) -> how many waiting, finished or dead jobs were deleted; active and unknown ones are passed over. Waits for a
+ * transaction that has one in hand.
+ */
+PG_FUNCTION_INFO_V1(jobq_delete_jobs);
+Datum
+jobq_delete_jobs(PG_FUNCTION_ARGS)
+{
+	DbSlot *db = meta_begin("delete_jobs", VERB_WRITES);
+	int n;
+	int64 *ids = arg_id_set(fcinfo, 0, "job_ids", &n);
+	int64 count = 0;
+	Work w;
+
+	xact_verb_begin(db);
+	work_begin(&w);
+	for (int i = 0; i < n; i++)
+		if (delete_job(&w, ids[i]))
+			count++;
+	work_end(&w);
+	xact_verb_end(false);
+	PG_RETURN_INT64(count);
+}

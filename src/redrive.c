@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * redrive.c
+ *		redrive: dead letters go back to work.
+ *
+ * One row after the other: who deletes a dead letter's row makes the job, so
+ * two sessions that redrive the same rows share them, and what another
+ * session has in hand is passed over. A call does at most max_jobs of the
+ * oldest and can be repeated until it answers 0.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/fmgroids.h"
+#include "utils/fmgrprotos.h"
+#include "utils/jsonb.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+#include "utils/timestamp.h"
+
+#include "admin.h"
+#include "args.h"
+#include "meta.h"
+#include "retire.h"
+#include "store.h"
+#include "xact.h"
+
+typedef struct Redrive
+{
+	QueueInfo *from;
+	QueueInfo *to;
+	StoreTable *dead;
+	Retire retire;
+	MemoryContext row; /* reset after each */
+	int64 count;
+	int64 limit;
+} Redrive;
+
+/* A member of a JSON object, or NULL */
+static JsonbValue *
+member(JsonbContainer *object, const char *key)
+{
+	return getKeyJsonValueFromContainer(object, key, strlen(key), NULL);
+}
+
+/*
+ * One failed attempt, as it stands in a dead letter, becomes a row of jobq.failure again. Attempts count anew, so the job's earlier ones
+ * are moved below 1: the last of them is 0. What is not of that form is left out.
+ */
+static void
+restore_failure(const Origin *origin, JsonbValue *failure)
+{
+	JsonbContainer *object;
+	JsonbValue *attempt;
+	JsonbValue *at;
+	JsonbValue *error;
+	char *when;
+	text *message = NULL;
+
+	if (failure->type != jbvBinary || !JsonContainerIsObject(failure->val.binary.data))
+		return;
+	object = failure->val.binary.data;
+	attempt = member(object, "attempt");
+	at = member(object, "at");
+	error = member(object, "error");
+	if (attempt == NULL || attempt->type != jbvNumeric || at == NULL || at->type != jbvString)
+		return;
+	if (error && error->type == jbvString)
+		message = cstring_to_text_with_len(error->val.string.val, error->val.string.len);
+	when = pnstrdup(at->val.string.val, at->val.string.len);
+	store_failure_insert(origin->job_id,
+						 DatumGetInt32(DirectFunctionCall1(numeric_int4, NumericGetDatum(attempt->val.numeric))) -
+							 origin->attempts,
+						 DatumGetTimestampTz(DirectFunctionCall3(timestamptz_in, CStringGetDatum(when),
+																 ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1))),
+						 message);
+}
+
+/* Gives a job its failed attempts back. */
+static void
+restore_failures(const Origin *origin, TupleTableSlot *dead)
+{
+	bool isnull;
+	Datum datum = slot_datum(dead, Anum_dead_failures, &isnull);
+	Jsonb *failures;
+
+	if (isnull)
+		return;
+	failures = DatumGetJsonbP(datum);
+	if (!JB_ROOT_IS_ARRAY(failures))
+		return;
+	for (uint32 i = 0; i < JB_ROOT_COUNT(failures); i++)
+		restore_failure(origin, getIthJsonbValueFromContainer(&failures->root, i));
+}
+
+static void
+copy_column(TupleTableSlot *to, int to_att, TupleTableSlot *from, int from_att)
+{
+	to->tts_values[to_att - 1] = from->tts_values[from_att - 1];
+	to->tts_isnull[to_att - 1] = from->tts_isnull[from_att - 1];
+}
+
+/* Makes a live job of a dead letter whose row we deleted, its attempts uncounted. The slot returned is good until the next one. */
+static TupleTableSlot *
+revive(Redrive *r, TupleTableSlot *dead)
+{
+	TupleTableSlot *job = store_slot(r->retire.job, 0);
+	bool isnull;
+	Datum headers;
+	Origin origin;
+
+	slot_getallattrs(dead);
+	copy_column(job, Anum_job_id, dead, Anum_dead_id);
+	copy_column(job, Anum_job_created, dead, Anum_dead_created);
+	slot_set(job, Anum_job_queue_id, Int32GetDatum(r->to->id));
+	copy_column(job, Anum_job_max_attempts, dead, Anum_dead_max_attempts);
+	copy_column(job, Anum_job_priority, dead, Anum_dead_priority);
+	copy_column(job, Anum_job_timeout, dead, Anum_dead_timeout);
+	copy_column(job, Anum_job_name, dead, Anum_dead_name);
+	copy_column(job, Anum_job_group_key, dead, Anum_dead_group_key);
+	copy_column(job, Anum_job_unique_key, dead, Anum_dead_unique_key);
+	copy_column(job, Anum_job_payload, dead, Anum_dead_payload);
+
+	origin.queue = r->from->name;
+	origin.job_id = DatumGetInt64(slot_value(dead, Anum_dead_id));
+	origin.attempts = DatumGetInt32(slot_value(dead, Anum_dead_attempt));
+	origin.reason = TextDatumGetCString(slot_value(dead, Anum_dead_reason));
+	origin.error = NULL; /* it is among the failures */
+	origin.died = DatumGetTimestampTz(slot_value(dead, Anum_dead_died));
+	headers = slot_datum(dead, Anum_dead_headers, &isnull);
+	slot_set(job, Anum_job_headers, retire_origin_headers(headers, isnull, &origin));
+	store_insert(r->retire.job, &job, 1);
+	restore_failures(&origin, dead);
+	return job;
+}
+
+/* Redrives the dead letter in a scan's slot unless another session has it in hand. */
+static void
+redrive_row(Redrive *r, TupleTableSlot *dead)
+{
+	MemoryContext caller;
+	TupleTableSlot *job;
+
+	CHECK_FOR_INTERRUPTS();
+	if (DatumGetInt32(slot_value(dead, Anum_dead_queue_id)) != r->from->id ||
+		store_delete(r->dead, &dead->tts_tid, false) != TM_Ok)
+		return;
+	caller = MemoryContextSwitchTo(r->row);
+	job = revive(r, dead);
+	MemoryContextSwitchTo(caller);
+	retire_requeue(&r->retire, r->to, job, 0, r->retire.now);
+	MemoryContextReset(r->row);
+	r->count++;
+}
+
+/* Redrives the oldest dead letters of the queue. */
+static void
+redrive_oldest(Redrive *r, Snapshot snapshot)
+{
+	ScanKeyData key;
+	StoreScan scan;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(r->from->id));
+	store_scan_begin(&scan, r->dead, INDEX_DEAD_QUEUE, snapshot, &key, 1);
+	while (r->count < r->limit && store_scan_next(&scan))
+		redrive_row(r, scan.slot);
+	store_scan_end(&scan);
+}
+
+/* Redrives those of the given ids that are dead letters of the queue. */
+static void
+redrive_ids(Redrive *r, Snapshot snapshot, int64 *ids, int n)
+{
+	for (int i = 0; i < n && r->count < r->limit; i++)
+	{
+		ScanKeyData key;
+		StoreScan scan;
+
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(ids[i]));
+		store_scan_begin(&scan, r->dead, INDEX_DEAD_PKEY, snapshot, &key, 1);
+		if (store_scan_next(&scan))
+			redrive_row(r, scan.slot);
+		store_scan_end(&scan);
+	}
+}
+
+/*
+ * redrive(queue, job_ids, max_jobs, to_queue) -> how many dead letters became jobs again: same id, ready at once, attempts counted
+ * anew, their origin in the headers, their failures kept. job_ids null: the oldest ones. Passes over what another session has
+ * in hand. Errors: 42704 unknown queue; 22023 max_jobs out of range.
+ */
+PG_FUNCTION_INFO_V1(jobq_redrive);
+Datum
+jobq_redrive(PG_FUNCTION_ARGS)
+{
+	DbSlot *db = meta_begin("redrive", VERB_WRITES);
+	int n = 0;
+	int64 *ids = arg_id_set(fcinfo, 1, "job_ids", &n);
+	Snapshot snapshot;
+	Redrive r;
+
+	if (PG_ARGISNULL(0))
+		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("queue must not be null")));
+	if (PG_ARGISNULL(2) || PG_GETARG_INT32(2) < 1 || PG_GETARG_INT32(2) > JOBQ_MAX_MANY)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_jobs must be between 1 and %d", JOBQ_MAX_MANY)));
+
+	memset(&r, 0, sizeof(r));
+	r.from = meta_queue_arg(fcinfo, 0);
+	r.to = PG_ARGISNULL(3) ? r.from : meta_queue_arg(fcinfo, 3);
+	r.limit = PG_GETARG_INT32(2);
+
+	xact_verb_begin(db);
+	/* no drop of the queue that gets the jobs until they are committed */
+	xact_lock_queue(r.to->id, ShareLock);
+	if (meta_queue_by_id(r.to->id) == NULL)
+		admin_no_such_queue(PG_GETARG_TEXT_PP(PG_ARGISNULL(3) ? 0 : 3));
+	r.dead = store_open(TABLE_DEAD);
+	retire_begin(&r.retire);
+	(void) store_slot(r.retire.job, 0); /* made here, not in the rows' context */
+	r.row = AllocSetContextCreate(CurrentMemoryContext, "jobq redrive", ALLOCSET_DEFAULT_SIZES);
+	snapshot = store_snapshot();
+	if (PG_ARGISNULL(1))
+		redrive_oldest(&r, snapshot);
+	else
+		redrive_ids(&r, snapshot, ids, n);
+	store_snapshot_done(snapshot);
+	xact_count(r.from, COUNT_DEAD, -r.count);
+	retire_end(&r.retire);
+	store_close(r.dead);
+	MemoryContextDelete(r.row);
+	xact_verb_end(false);
+	PG_RETURN_INT64(r.count);
+}

@@ -1,0 +1,378 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.c
+ *		Rows and indexes through the table, index and executor interfaces.
+ *
+ * Inserts go straight to our own indexes: their predicates are known here,
+ * so no expression is compiled per call. A table that has gained an index
+ * (a user's own, or the transient one of REINDEX CONCURRENTLY) is written
+ * through the executor instead, which maintains whatever there is.
+ *
+ * Statements here run without the executor, so privileges are the caller's
+ * business, triggers do not fire, and row security does not apply.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/heapam.h"
+#include "access/table.h"
+#include "access/xact.h"
+#include "catalog/index.h"
+#include "executor/executor.h"
+#include "nodes/makefuncs.h"
+#include "storage/bufmgr.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+
+#include "compat.h"
+#include "store.h"
+
+/* Executor state for a table with indexes that are not ours. */
+typedef struct StoreGeneric
+{
+	EState	   *estate;
+	ResultRelInfo *rri;
+} StoreGeneric;
+
+/* Number of columns that the code knows; a table may not have fewer. */
+static int
+known_columns(JobqTable which)
+{
+	switch (which)
+	{
+		case TABLE_JOB:
+			return Natts_job;
+		case TABLE_READY:
+			return Natts_ready;
+		case TABLE_DELAYED:
+			return Natts_delayed;
+		case TABLE_LEASE:
+			return Natts_lease;
+		case TABLE_FAILURE:
+			return Natts_failure;
+		case TABLE_DEAD:
+			return Natts_dead;
+		default:
+			return which >= TABLE_HISTORY ? Natts_history : 0;
+	}
+}
+
+/*
+ * Opens a table of ours for reading and writing, RowExclusiveLock until the transaction ends. Error when its columns are not those the
+ * library was built for.
+ */
+StoreTable *
+store_open(JobqTable which)
+{
+	StoreTable *t = palloc0(sizeof(StoreTable));
+	List	   *indexes;
+	int			known = 0;
+
+	t->which = which;
+	t->rel = table_open(meta_table_oid(which), RowExclusiveLock);
+	if (RelationGetDescr(t->rel)->natts < known_columns(which))
+		elog(ERROR, "table %s has too few columns", RelationGetRelationName(t->rel));
+	t->nblocks = InvalidBlockNumber;
+
+	while (known < MAX_INDEXES && OidIsValid(meta_index_oid(which, known)))
+		known++;
+	t->nindexes = known;
+
+	indexes = RelationGetIndexList(t->rel);
+	if (list_length(indexes) != known)
+	{
+		t->generic = palloc(sizeof(StoreGeneric));
+		t->generic->estate = CreateExecutorState();
+		/* more room than this header says: minor releases have grown the struct */
+		t->generic->rri = palloc0(sizeof(ResultRelInfo) + 256);
+		t->generic->rri->type = T_ResultRelInfo;
+		InitResultRelInfo(t->generic->rri, t->rel, 1, NULL, 0);
+		ExecOpenIndices(t->generic->rri, false);
+	}
+	list_free(indexes);
+	return t;
+}
+
+static Relation
+store_index(StoreTable *t, int n)
+{
+	if (t->indexes[n] == NULL)
+		t->indexes[n] = index_open(meta_index_oid(t->which, n), RowExclusiveLock);
+	return t->indexes[n];
+}
+
+/* Closes the table; its lock stays until the transaction ends. NULL is accepted. */
+void
+store_close(StoreTable *t)
+{
+	if (t == NULL)
+		return;
+	for (int i = 0; i < STORE_BATCH; i++)
+		if (t->slots[i])
+			ExecDropSingleTupleTableSlot(t->slots[i]);
+	if (t->read_slot)
+		ExecDropSingleTupleTableSlot(t->read_slot);
+	if (t->generic)
+	{
+		ExecCloseIndices(t->generic->rri);
+		FreeExecutorState(t->generic->estate);
+		pfree(t->generic->rri);
+	}
+	for (int i = 0; i < t->nindexes; i++)
+		if (t->indexes[i])
+			index_close(t->indexes[i], NoLock);
+	table_close(t->rel, NoLock);
+	pfree(t);
+}
+
+/*
+ * The n-th slot for rows to insert (n < STORE_BATCH), empty, all columns null. Set values with slot_set, then pass it to store_insert.
+ */
+TupleTableSlot *
+store_slot(StoreTable *t, int n)
+{
+	TupleTableSlot *slot = t->slots[n];
+
+	if (slot == NULL)
+		slot = t->slots[n] = MakeSingleTupleTableSlot(RelationGetDescr(t->rel), &TTSOpsVirtual);
+	else
+		ExecClearTuple(slot);
+	memset(slot->tts_isnull, true, RelationGetDescr(t->rel)->natts * sizeof(bool));
+	return slot;
+}
+
+/* Whether a row belongs into one of our partial indexes. */
+static bool
+index_wants(StoreTable *t, int n, TupleTableSlot *slot)
+{
+	if (t->which == TABLE_JOB && n == INDEX_JOB_UNIQUE_KEY)
+		return !slot->tts_isnull[Anum_job_unique_key - 1];
+	if (t->which == TABLE_JOB && n == INDEX_JOB_EXPIRES)
+		return !slot->tts_isnull[Anum_job_expires - 1];
+	if (t->which == TABLE_READY && n == INDEX_READY_JOB)
+		return DatumGetInt16(slot->tts_values[Anum_ready_lane - 1]) == LANE_RETURNED;
+	return true;
+}
+
+/* Enters one row, whose tid stands in the slot, into one index. Error 23505 on a duplicate. */
+static void
+index_enter(StoreTable *t, int n, TupleTableSlot *slot, IndexInfo *info)
+{
+	Relation	index = store_index(t, n);
+	Datum		values[INDEX_MAX_KEYS];
+	bool		isnull[INDEX_MAX_KEYS];
+	int			natts = IndexRelationGetNumberOfAttributes(index);
+
+	for (int i = 0; i < natts; i++)
+	{
+		AttrNumber	attnum = index->rd_index->indkey.values[i];
+
+		values[i] = slot->tts_values[attnum - 1];
+		isnull[i] = slot->tts_isnull[attnum - 1];
+	}
+	index_insert(index,
+				 values,
+				 isnull,
+				 &slot->tts_tid,
+				 t->rel,
+				 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
+				 false,
+				 info);
+}
+
+/* Enters rows into every index of the table. */
+static void
+enter_indexes(StoreTable *t, TupleTableSlot **slots, int n)
+{
+	if (t->generic)
+	{
+		for (int i = 0; i < n; i++)
+		{
+			GetPerTupleExprContext(t->generic->estate)->ecxt_scantuple = slots[i];
+			list_free(exec_insert_index_tuples_compat(t->generic->rri, slots[i], t->generic->estate));
+			ResetPerTupleExprContext(t->generic->estate);
+		}
+		return;
+	}
+	for (int index = 0; index < t->nindexes; index++)
+	{
+		IndexInfo  *info = NULL;
+
+		for (int i = 0; i < n; i++)
+		{
+			if (!index_wants(t, index, slots[i]))
+				continue;
+			if (info == NULL)
+			{
+				/* what a btree reads of it: whether an entry is unique */
+				info = makeNode(IndexInfo);
+				info->ii_Unique = store_index(t, index)->rd_index->indisunique;
+				info->ii_ReadyForInserts = true;
+			}
+			index_enter(t, index, slots[i], info);
+		}
+		if (info)
+			pfree(info);
+	}
+}
+
+/* Inserts n rows (at most STORE_BATCH) given in slots of store_slot; their tids stand in the slots afterwards. */
+void
+store_insert(StoreTable *t, TupleTableSlot **slots, int n)
+{
+	CommandId	cid = GetCurrentCommandId(true);
+
+	for (int i = 0; i < n; i++)
+		if (TTS_EMPTY(slots[i]))
+			ExecStoreVirtualTuple(slots[i]);
+	if (n == 1)
+		table_tuple_insert(t->rel, slots[0], cid, 0, NULL);
+	else
+		table_multi_insert(t->rel, slots, n, cid, 0, NULL);
+	enter_indexes(t, slots, n);
+}
+
+/*
+ * Deletes a row by address. With wait = false a row that another transaction holds is passed over (TM_BeingModified or
+ * TM_WouldBlock); TM_Invisible does not come back: a row of this very command is TM_Deleted to the caller, who cannot have it yet.
+ */
+TM_Result
+store_delete(StoreTable *t, ItemPointer tid, bool wait)
+{
+	TM_FailureData failure;
+
+	return table_tuple_delete(t->rel, tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot, wait, &failure, false);
+}
+
+/* A registered snapshot that shows every commit until now. */
+Snapshot
+store_snapshot(void)
+{
+	return RegisterSnapshot(GetLatestSnapshot());
+}
+
+void
+store_snapshot_done(Snapshot snapshot)
+{
+	UnregisterSnapshot(snapshot);
+}
+
+/* Starts a scan of one of the table's indexes; keys count the index's columns. */
+void
+store_scan_begin(StoreScan *scan, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys)
+{
+	scan->table = t;
+	if (t->read_slot == NULL)
+		t->read_slot = table_slot_create(t->rel, NULL);
+	scan->slot = t->read_slot;
+	scan->desc = index_beginscan_compat(t->rel, store_index(t, index), snapshot, nkeys);
+	index_rescan(scan->desc, keys, nkeys, NULL, 0);
+}
+
+/* Steps to the next visible row, forwards; it stands in scan->slot. */
+bool
+store_scan_next(StoreScan *scan)
+{
+	return index_getnext_slot(scan->desc, ForwardScanDirection, scan->slot);
+}
+
+void
+store_scan_end(StoreScan *scan)
+{
+	index_endscan(scan->desc);
+	ExecClearTuple(scan->slot);
+}
+
+/*
+ * Reads a job's row into a slot of the caller's (table_slot_create kind). hint: where the row probably is, or NULL; a hint may point
+ * anywhere, so its block is compared with the table's size and the row's id with the one wanted. False when the snapshot shows no such job.
+ */
+bool
+store_job_fetch(StoreTable *job, Snapshot snapshot, int64 id, ItemPointer hint, TupleTableSlot *slot)
+{
+	ScanKeyData key;
+	IndexScanDesc desc;
+	bool		found;
+
+	if (hint && ItemPointerIsValid(hint))
+	{
+		if (!BlockNumberIsValid(job->nblocks) || ItemPointerGetBlockNumberNoCheck(hint) >= job->nblocks)
+			job->nblocks = RelationGetNumberOfBlocks(job->rel);
+		if (ItemPointerGetBlockNumberNoCheck(hint) < job->nblocks &&
+			table_tuple_fetch_row_version(job->rel, hint, snapshot, slot) &&
+			DatumGetInt64(slot_value(slot, Anum_job_id)) == id)
+			return true;
+	}
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
+	desc = index_beginscan_compat(job->rel, store_index(job, INDEX_JOB_PKEY), snapshot, 1);
+	index_rescan(desc, &key, 1, NULL, 0);
+	found = index_getnext_slot(desc, ForwardScanDirection, slot);
+	index_endscan(desc);
+	if (!found)
+		ExecClearTuple(slot);
+	return found;
+}
+
+/*
+ * Locks a row. slot (table_slot_create kind) receives the locked version when the result is TM_Ok. With wait = false a row that is
+ * locked otherwise is TM_WouldBlock. A lock of our own transaction is no obstacle.
+ */
+TM_Result
+store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode, bool wait)
+{
+	TM_FailureData failure;
+
+	return table_tuple_lock(t->rel,
+							tid,
+							snapshot,
+							slot,
+							GetCurrentCommandId(true),
+							mode,
+							wait ? LockWaitBlock : LockWaitSkip,
+							0,
+							&failure);
+}
+
+/* Replaces the row at tid, which the caller has locked, by the one in a slot of store_slot. */
+TM_Result
+store_update(StoreTable *t, ItemPointer tid, TupleTableSlot *slot)
+{
+	TM_Result	result;
+	bool		new_entries;
+
+	if (TTS_EMPTY(slot))
+		ExecStoreVirtualTuple(slot);
+	result = table_tuple_update_compat(t->rel, tid, slot, GetCurrentCommandId(true), &new_entries);
+	if (result == TM_Ok && new_entries)
+		enter_indexes(t, &slot, 1);
+	return result;
+}
+
+/* A slot for reading rows of the table, the caller's to drop with ExecDropSingleTupleTableSlot. */
+TupleTableSlot *
+store_read_slot(StoreTable *t)
+{
+	return table_slot_create(t->rel, NULL);
+}
+
+/* Starts a scan of the whole table. */
+TableScanDesc
+store_heap_begin(StoreTable *t, Snapshot snapshot)
+{
+	return table_beginscan(t->rel, snapshot, 0, NULL);
+}
+
+bool
+store_heap_next(TableScanDesc scan, TupleTableSlot *slot)
+{
+	return table_scan_getnextslot(scan, ForwardScanDirection, slot);
+}
+
+void
+store_heap_end(TableScanDesc scan)
+{
+	table_endscan(scan);
+}

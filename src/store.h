@@ -1,0 +1,314 @@
+/*-------------------------------------------------------------------------
+ *
+ * store.h
+ *		Rows and indexes: the only module that calls the table, index and
+ *		executor interfaces.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef JOBQ_STORE_H
+#define JOBQ_STORE_H
+
+#include "jobq.h"
+
+#include "access/genam.h"
+#include "access/relscan.h"
+#include "access/skey.h"
+#include "access/tableam.h"
+#include "executor/tuptable.h"
+#include "utils/jsonb.h"
+#include "utils/snapshot.h"
+
+#include "meta.h"
+
+/* Attribute numbers, as the extension script makes the tables. */
+enum
+{
+	Anum_job_id = 1,
+	Anum_job_created,
+	Anum_job_queue_id,
+	Anum_job_max_attempts,
+	Anum_job_priority,
+	Anum_job_timeout,
+	Anum_job_expires,
+	Anum_job_name,
+	Anum_job_group_key,
+	Anum_job_unique_key,
+	Anum_job_payload,
+	Anum_job_headers,
+	Natts_job = Anum_job_headers
+};
+enum
+{
+	Anum_ready_seq = 1,
+	Anum_ready_job_id,
+	Anum_ready_queue_id,
+	Anum_ready_attempt,
+	Anum_ready_lane,
+	Anum_ready_priority,
+	Anum_ready_job_tid,
+	Anum_ready_group_id,
+	Anum_ready_from_ord,
+	Natts_ready = Anum_ready_from_ord
+};
+enum
+{
+	Anum_delayed_visible_at = 1,
+	Anum_delayed_job_id,
+	Anum_delayed_queue_id,
+	Anum_delayed_attempt,
+	Anum_delayed_priority,
+	Anum_delayed_job_tid,
+	Anum_delayed_group_id,
+	Natts_delayed = Anum_delayed_group_id
+};
+enum
+{
+	Anum_lease_token = 1,
+	Anum_lease_started,
+	Anum_lease_lease_until,
+	Anum_lease_deadline,
+	Anum_lease_cancel,
+	Anum_lease_queue_id,
+	Anum_lease_job_ids,
+	Anum_lease_job_tids,
+	Anum_lease_attempts,
+	Anum_lease_worker,
+	Anum_lease_progress,
+	Anum_lease_group_id,
+	Anum_lease_ords,
+	Natts_lease = Anum_lease_ords
+};
+enum
+{
+	Anum_failure_job_id = 1,
+	Anum_failure_at,
+	Anum_failure_attempt,
+	Anum_failure_error,
+	Natts_failure = Anum_failure_error
+};
+enum
+{
+	Anum_dead_id = 1,
+	Anum_dead_created,
+	Anum_dead_died,
+	Anum_dead_queue_id,
+	Anum_dead_attempt,
+	Anum_dead_max_attempts,
+	Anum_dead_priority,
+	Anum_dead_timeout,
+	Anum_dead_expires,
+	Anum_dead_reason,
+	Anum_dead_last_error,
+	Anum_dead_name,
+	Anum_dead_group_key,
+	Anum_dead_unique_key,
+	Anum_dead_payload,
+	Anum_dead_headers,
+	Anum_dead_failures,
+	Natts_dead = Anum_dead_failures
+};
+enum
+{
+	Anum_history_id = 1,
+	Anum_history_token,
+	Anum_history_created,
+	Anum_history_started,
+	Anum_history_finished,
+	Anum_history_expiry,
+	Anum_history_queue_id,
+	Anum_history_attempt,
+	Anum_history_max_attempts,
+	Anum_history_priority,
+	Anum_history_state,
+	Anum_history_name,
+	Anum_history_group_key,
+	Anum_history_unique_key,
+	Anum_history_worker,
+	Anum_history_payload,
+	Anum_history_headers,
+	Anum_history_result,
+	Anum_history_progress,
+	Anum_history_failures,
+	Natts_history = Anum_history_failures
+};
+
+/* Indexes, numbered per table in the order of meta.c's list. */
+enum
+{
+	INDEX_JOB_PKEY = 0,
+	INDEX_JOB_UNIQUE_KEY,
+	INDEX_JOB_EXPIRES,
+	INDEX_READY_SCAN = 0,
+	INDEX_READY_JOB,
+	INDEX_DELAYED_DUE = 0,
+	INDEX_DELAYED_JOB,
+	INDEX_LEASE_PKEY = 0,
+	INDEX_LEASE_UNTIL,
+	INDEX_FAILURE_JOB = 0,
+	INDEX_DEAD_PKEY = 0,
+	INDEX_DEAD_QUEUE,
+	INDEX_DEAD_DIED,
+	INDEX_HISTORY_ID = 0,
+	INDEX_QUEUE_PKEY = 0,
+	INDEX_QUEUE_NAME,
+	MAX_INDEXES = 3
+};
+
+/* Rows that bulk paths hold at a time: a slot per row costs a third of a bulk insert in the resource owner. */
+#define STORE_BATCH 64
+
+typedef struct StoreTable StoreTable;
+
+/* An open table, locked RowExclusive until the transaction ends. Lives in the memory context of the call. */
+struct StoreTable
+{
+	JobqTable	which;
+	Relation	rel;
+	BlockNumber nblocks; /* when last asked; a hint's block must lie below */
+	int			nindexes;
+	Relation	indexes[MAX_INDEXES];
+	TupleTableSlot *slots[STORE_BATCH];
+	TupleTableSlot *read_slot;
+	struct StoreGeneric *generic; /* set when the table has indexes that are not ours */
+};
+
+/* A ticket as read from ready or delayed. */
+typedef struct Ticket
+{
+	ItemPointerData tid;
+	int64		seq;		/* ready */
+	TimestampTz visible_at; /* delayed */
+	int64		job_id;
+	int32		queue_id;
+	int32		attempt; /* counted so far */
+	int16		lane;
+	int16		priority;
+	ItemPointerData job_tid; /* hint */
+	bool		mine;		 /* made by this very transaction */
+} Ticket;
+
+/* A lease as read. jobs are in the order they were taken. */
+typedef struct Lease
+{
+	ItemPointerData tid;
+	int64		token;
+	TimestampTz started;
+	TimestampTz lease_until;
+	TimestampTz deadline; /* DT_NOEND: none */
+	uint64		cancel;
+	int32		queue_id;
+	int			njobs;
+	int64		job_ids[JOBQ_MAX_LEASE_JOBS];
+	ItemPointerData job_tids[JOBQ_MAX_LEASE_JOBS];
+	int32		attempts[JOBQ_MAX_LEASE_JOBS]; /* number of the running attempt */
+	text	   *worker;
+	Jsonb	   *progress; /* object by job id, or NULL */
+} Lease;
+
+typedef enum LeaseLock
+{
+	LEASE_KEY_SHARE,
+	LEASE_NO_KEY, /* for an update that keeps every job */
+	LEASE_EXCLUSIVE
+} LeaseLock;
+
+/* tables */
+extern StoreTable *store_open(JobqTable which);
+extern void store_close(StoreTable *t);
+extern TupleTableSlot *store_slot(StoreTable *t, int n);
+extern void store_insert(StoreTable *t, TupleTableSlot **slots, int n);
+extern TM_Result store_delete(StoreTable *t, ItemPointer tid, bool wait);
+extern TM_Result store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode, bool wait);
+extern TM_Result store_update(StoreTable *t, ItemPointer tid, TupleTableSlot *slot);
+extern TupleTableSlot *store_read_slot(StoreTable *t);
+extern TableScanDesc store_heap_begin(StoreTable *t, Snapshot snapshot);
+extern bool store_heap_next(TableScanDesc scan, TupleTableSlot *slot);
+extern void store_heap_end(TableScanDesc scan);
+extern Snapshot store_snapshot(void);
+extern void store_snapshot_done(Snapshot snapshot);
+
+/* index scans; a scan's slot is overwritten by each step */
+typedef struct StoreScan
+{
+	IndexScanDesc desc;
+	TupleTableSlot *slot;
+	StoreTable *table;
+} StoreScan;
+extern void store_scan_begin(StoreScan *scan, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys);
+extern bool store_scan_next(StoreScan *scan);
+extern void store_scan_end(StoreScan *scan);
+
+/* jobs */
+extern bool store_job_fetch(StoreTable *job, Snapshot snapshot, int64 id, ItemPointer hint, TupleTableSlot *slot);
+
+/* tickets */
+extern void store_ready_fill(TupleTableSlot *slot, const Ticket *ticket);
+extern void store_delayed_fill(TupleTableSlot *slot, const Ticket *ticket);
+extern void store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket);
+extern void store_ready_scan(StoreScan *scan, StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo,
+							 int64 hi);
+extern bool store_ready_next_priority(StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int above, int16 *priority);
+extern void store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int32 queue_id, TimestampTz lo, TimestampTz hi);
+extern bool store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_id, int32 queue_id, int16 priority,
+							  Ticket *ticket);
+
+/* leases */
+extern void store_lease_insert(StoreTable *lease, const Lease *row);
+extern bool store_lease_find(StoreTable *lease, Snapshot snapshot, int64 token, Lease *row);
+extern TM_Result store_lease_lock(StoreTable *lease, Lease *row, LeaseLock lock, bool wait);
+extern TM_Result store_lease_update(StoreTable *lease, Lease *row);
+extern void store_lease_read(TupleTableSlot *slot, Lease *row);
+extern bool store_lease_of_job(StoreTable *lease, Snapshot snapshot, int64 job_id, Lease *row, int *position);
+extern void store_lease_scan(StoreScan *scan, StoreTable *lease, Snapshot snapshot, TimestampTz lo, TimestampTz hi);
+
+/* failures and the ring of history tables */
+extern void store_failure_insert(int64 job_id, int attempt, TimestampTz at, const text *error);
+extern Datum store_failures_take(int64 job_id, bool *isnull);
+extern JobqTable store_history_table(TimestampTz expiry, TimestampTz now);
+
+static inline Datum
+slot_datum(TupleTableSlot *slot, int attnum, bool *isnull)
+{
+	slot_getsomeattrs(slot, attnum);
+	*isnull = slot->tts_isnull[attnum - 1];
+	return slot->tts_values[attnum - 1];
+}
+
+/* Value of a column that is declared NOT NULL */
+static inline Datum
+slot_value(TupleTableSlot *slot, int attnum)
+{
+	slot_getsomeattrs(slot, attnum);
+	return slot->tts_values[attnum - 1];
+}
+
+static inline void
+slot_set(TupleTableSlot *slot, int attnum, Datum value)
+{
+	slot->tts_values[attnum - 1] = value;
+	slot->tts_isnull[attnum - 1] = false;
+}
+
+static inline void
+slot_set_null(TupleTableSlot *slot, int attnum)
+{
+	slot->tts_values[attnum - 1] = (Datum) 0;
+	slot->tts_isnull[attnum - 1] = true;
+}
+
+/* store_walk.c: index walks that also step on dead entries, and tables opened only for reading */
+typedef struct StoreWalk
+{
+	IndexScanDesc desc;
+	TupleTableSlot *slot;
+	int			walked; /* entries so far */
+} StoreWalk;
+
+extern StoreTable *store_open_read(JobqTable which);
+extern void store_walk_begin(StoreWalk *walk, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys);
+extern bool store_walk_next(StoreWalk *walk, bool *visible);
+extern Datum store_walk_key(StoreWalk *walk, int column);
+extern void store_walk_end(StoreWalk *walk);
+
+#endif /* JOBQ_STORE_H */

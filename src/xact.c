@@ -1,0 +1,590 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.c
+ *		The one transaction callback: applies to shared memory what the
+ *		verbs of a transaction noted, once its end is visible.
+ *
+ * Everything noted carries the subtransaction it belongs to. Entries of a
+ * subtransaction stand at the end of their list, so its end touches only
+ * them. After a commit or an abort nothing here allocates or can fail.
+ *
+ * Why at the end: a counter, a cursor or a wake-up that ran ahead of the
+ * commit would tell of rows nobody can see yet.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/transam.h"
+#include "access/xact.h"
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "storage/lmgr.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "cursor.h"
+#include "guc.h"
+#include "xact.h"
+
+/* Changes of one queue. */
+typedef struct PendingQueue
+{
+	SubTransactionId subid;
+	QueueSlot  *slot; /* NULL: the queue has none */
+	int32		queue_id;
+	bool		enqueued;
+	bool		notify;
+	int			made; /* tickets made ready */
+	TimestampTz due;  /* earliest delayed ticket made */
+	int64		counts[NUM_COUNTERS];
+} PendingQueue;
+
+/* Sequence numbers of one lane and priority: made (announced at commit) or taken (announced at abort). */
+typedef struct PendingRange
+{
+	SubTransactionId subid;
+	QueueSlot  *slot;
+	int32		queue_id;
+	int16		lane;
+	int16		priority;
+	bool		took;
+	int			n;
+	int64		lo;
+	int64		hi;
+} PendingRange;
+
+/* A job claimed (token 0) or completed. */
+typedef struct PendingJob
+{
+	SubTransactionId subid;
+	int32		queue_id;
+	int64		job_id;
+	int64		token;
+} PendingJob;
+
+typedef struct PendingList
+{
+	char	   *items;
+	Size		item_size;
+	int			n;
+	int			room;
+} PendingList;
+
+static PendingList queues = {NULL, sizeof(PendingQueue), 0, 0};
+static PendingList ranges = {NULL, sizeof(PendingRange), 0, 0};
+static PendingList jobs = {NULL, sizeof(PendingJob), 0, 0};
+
+#define QUEUE(i) (&((PendingQueue *) queues.items)[i])
+#define RANGE(i) (&((PendingRange *) ranges.items)[i])
+#define JOB(i) (&((PendingJob *) jobs.items)[i])
+
+/* How far back a list is searched for an entry to add to, and the gap that two ranges may have to be one. */
+#define SEARCH_BACK 8
+#define RANGE_GAP 1024
+
+static bool active = false; /* this transaction owes something */
+static DbSlot *db = NULL;
+static TimestampTz lease_until = DT_NOEND; /* earliest lease made; not undone by subtransactions: too early is harmless */
+static bool dequeued = false;
+static int32 dropped[16];
+static int	ndropped = 0;
+static Oid	register_ext = InvalidOid;
+
+/* objsubid of the lock; those of admin.c are others */
+#define LOCK_COMMITS 3
+
+/* For the choice of an asynchronous commit. */
+static XLogRecPtr last_end = InvalidXLogRecPtr;
+static bool only_ours = false;
+static bool must_flush = false;
+static int	saved_synchronous_commit = -1;
+
+static void *
+list_add(PendingList *list)
+{
+	void	   *item;
+
+	if (list->n == list->room)
+	{
+		int			room = Max(16, list->room * 2);
+
+		if (list->items == NULL)
+			list->items = MemoryContextAlloc(TopMemoryContext, room * list->item_size);
+		else
+			list->items = repalloc_huge(list->items, room * list->item_size);
+		list->room = room;
+	}
+	item = list->items + list->n * list->item_size;
+	memset(item, 0, list->item_size);
+	list->n++;
+	return item;
+}
+
+static void
+list_empty(PendingList *list)
+{
+	list->n = 0;
+	if (list->room > 4096)
+	{
+		pfree(list->items);
+		list->items = NULL;
+		list->room = 0;
+	}
+}
+
+static void
+forget_all(void)
+{
+	list_empty(&queues);
+	list_empty(&ranges);
+	list_empty(&jobs);
+	active = false;
+	lease_until = DT_NOEND;
+	dequeued = false;
+	ndropped = 0;
+	register_ext = InvalidOid;
+	must_flush = false;
+}
+
+/* The entry of this subtransaction for a queue, made when there is none. */
+static PendingQueue *
+pending_queue(QueueInfo *queue)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	PendingQueue *p;
+
+	for (int i = queues.n - 1; i >= 0 && i >= queues.n - SEARCH_BACK; i--)
+	{
+		p = QUEUE(i);
+		if (p->queue_id == queue->id && p->subid == subid)
+			return p;
+	}
+	p = list_add(&queues);
+	p->subid = subid;
+	p->slot = queue->slot;
+	p->queue_id = queue->id;
+	p->notify = queue->notify;
+	p->due = DT_NOEND;
+	return p;
+}
+
+static void
+pending_range(QueueInfo *queue, int lane, int priority, bool took, int64 lo, int64 hi, int n)
+{
+	SubTransactionId subid = GetCurrentSubTransactionId();
+	PendingRange *p;
+
+	if (queue->slot == NULL)
+		return;
+	for (int i = ranges.n - 1; i >= 0 && i >= ranges.n - SEARCH_BACK; i--)
+	{
+		p = RANGE(i);
+		if (p->slot == queue->slot && p->lane == lane && p->priority == priority && p->took == took && p->subid == subid &&
+			lo <= p->hi + RANGE_GAP && hi >= p->lo - RANGE_GAP)
+		{
+			p->lo = Min(p->lo, lo);
+			p->hi = Max(p->hi, hi);
+			p->n += n;
+			return;
+		}
+	}
+	p = list_add(&ranges);
+	p->subid = subid;
+	p->slot = queue->slot;
+	p->queue_id = queue->id;
+	p->lane = lane;
+	p->priority = priority;
+	p->took = took;
+	p->lo = lo;
+	p->hi = hi;
+	p->n = n;
+}
+
+/* Opens a verb. What WAL was written since the last one is somebody else's. */
+void
+xact_verb_begin(DbSlot *verb_db)
+{
+	if (!active)
+	{
+		active = true;
+		only_ours = XLogRecPtrIsInvalid(XactLastRecEnd);
+	}
+	else if (XactLastRecEnd != last_end)
+		only_ours = false;
+	db = verb_db;
+}
+
+/*
+ * Closes a verb. may_be_lost: a crash may undo it without harm (a first attempt's dequeue, an extend), so its transaction need not wait
+ * for the disk if it does nothing else.
+ */
+void
+xact_verb_end(bool may_be_lost)
+{
+	if (!may_be_lost)
+		must_flush = true;
+	last_end = XactLastRecEnd;
+	CommandCounterIncrement();
+}
+
+/* Notes a change of a counter, applied at commit. */
+void
+xact_count(QueueInfo *queue, JobqCounter counter, int64 delta)
+{
+	PendingQueue *p = pending_queue(queue);
+
+	p->counts[counter] += delta;
+	if (counter == TOTAL_ENQUEUED)
+		p->enqueued = true;
+}
+
+/* Notes n tickets made ready, their sequence numbers within lo..hi. */
+void
+xact_made_ready(QueueInfo *queue, int lane, int priority, int64 lo, int64 hi, int n)
+{
+	PendingQueue *p = pending_queue(queue);
+
+	p->made = p->made > PG_INT32_MAX - n ? PG_INT32_MAX : p->made + n;
+	pending_range(queue, lane, priority, false, lo, hi, n);
+}
+
+/* Wakes everybody who waits on the queue, at commit: it was resumed, or its settings changed. */
+void
+xact_wake_all(QueueInfo *queue)
+{
+	pending_queue(queue)->made = PG_INT32_MAX;
+}
+
+/* Notes a ticket deleted from ready: an abort gives it back. */
+void
+xact_took_ready(QueueInfo *queue, int lane, int priority, int64 seq)
+{
+	pending_range(queue, lane, priority, true, seq, seq, 1);
+}
+
+/* Notes a job given to a worker, whose rollbacks are counted. */
+void
+xact_claimed(QueueInfo *queue, int64 job_id)
+{
+	PendingJob *p = list_add(&jobs);
+
+	p->subid = GetCurrentSubTransactionId();
+	p->queue_id = queue->id;
+	p->job_id = job_id;
+	dequeued = true;
+}
+
+void
+xact_made_delayed(QueueInfo *queue, TimestampTz visible_at)
+{
+	PendingQueue *p = pending_queue(queue);
+
+	p->due = Min(p->due, visible_at);
+}
+
+void
+xact_made_lease(TimestampTz until)
+{
+	lease_until = Min(lease_until, until);
+}
+
+/* Notes that (job, token) is completed, for a caller who will have lost the answer. */
+void
+xact_done(int64 job_id, int64 token)
+{
+	PendingJob *p = list_add(&jobs);
+
+	p->subid = GetCurrentSubTransactionId();
+	p->job_id = job_id;
+	p->token = token;
+}
+
+/*
+ * Locks a queue against the commits of who enqueued to it. Those take ShareLock before they commit; a drop takes ExclusiveLock before
+ * it looks at the jobs, and so sees those of every commit it did not hold up. Until the transaction ends.
+ */
+void
+xact_lock_queue(int32 queue_id, LOCKMODE mode)
+{
+	LockDatabaseObject(meta_table_oid(TABLE_QUEUE), (Oid) queue_id, LOCK_COMMITS, mode);
+}
+
+/* Notes that a queue is dropped; its slot is freed at commit. A few per transaction; what is missed is found by the next user. */
+void
+xact_dropped_queue(int32 queue_id)
+{
+	active = true;
+	if (ndropped < lengthof(dropped))
+		dropped[ndropped++] = queue_id;
+}
+
+/* Has the launcher start this database's scheduler at commit. */
+void
+xact_register_database(Oid ext_oid)
+{
+	active = true;
+	register_ext = ext_oid;
+	db = shmem_db(MyDatabaseId, ext_oid);
+}
+
+/* Whether a change made by this transaction is already part of a running recount. Caller holds count_lock. */
+static bool
+recount_sees(TransactionId xid)
+{
+	if (TransactionIdPrecedes(xid, db->recount_xmin))
+		return true;
+	if (TransactionIdFollowsOrEquals(xid, db->recount_xmax))
+		return false;
+	for (int i = 0; i < db->recount_nxids; i++)
+		if (db->recount_xids[i] == xid)
+			return false;
+	return true;
+}
+
+/* Applies one queue's changes. True: its scheduler has something to do. */
+static bool
+apply_queue(PendingQueue *p, bool recount)
+{
+	QueueSlot  *slot = p->slot;
+	bool		wake_scheduler = false;
+	bool		wake_all = false;
+
+	if (slot == NULL)
+		return false;
+	SpinLockAcquire(&slot->mutex);
+	if (slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
+	{
+		for (int i = 0; i < NUM_COUNTERS; i++)
+			slot->counts[i] += p->counts[i];
+		if (recount)
+			for (int i = 0; i < NUM_GAUGES; i++)
+				slot->recount[i] += p->counts[i];
+		if (p->due < slot->delayed_low)
+			slot->delayed_low = p->due;
+		if (p->due < slot->next_due)
+		{
+			slot->next_due = p->due;
+			wake_scheduler = wake_all = true;
+		}
+		else if (TIMESTAMP_IS_NOBEGIN(slot->next_due) && !TIMESTAMP_IS_NOEND(p->due))
+			wake_scheduler = true; /* not known: the scheduler has not looked yet */
+		if (p->notify && p->made > 0 && !slot->notify_pending)
+			slot->notify_pending = wake_scheduler = true;
+	}
+	SpinLockRelease(&slot->mutex);
+	/* sleepers wait until their queue's next due time: it has moved */
+	if (wake_all && pg_atomic_read_u32(&slot->waiters) > 0)
+		ConditionVariableBroadcast(&slot->wake);
+	return wake_scheduler;
+}
+
+static void
+wake_waiters(QueueSlot *slot, int n)
+{
+	uint32		waiters = pg_atomic_read_u32(&slot->waiters);
+
+	if (waiters == 0)
+		return;
+	if (n >= waiters)
+		ConditionVariableBroadcast(&slot->wake);
+	else
+		while (n-- > 0)
+			ConditionVariableSignal(&slot->wake);
+}
+
+static void
+announce_range(PendingRange *p)
+{
+	QueueSlot  *slot = p->slot;
+
+	if (slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
+	{
+		cursor_announce(slot, p->lane, p->priority, p->lo, p->hi);
+		if (p->took)
+			wake_waiters(slot, p->n);
+	}
+}
+
+/* Applies the counters and due times; true when the scheduler must look. */
+static bool
+apply_queues(TransactionId xid)
+{
+	bool		wake = false;
+	bool		recount;
+
+	/* shared: appliers do not disturb each other, only a recount's two ends do */
+	LWLockAcquire(&db->count_lock, LW_SHARED);
+	recount = db->recounting && !recount_sees(xid);
+	for (int i = 0; i < queues.n; i++)
+		wake |= apply_queue(QUEUE(i), recount);
+	LWLockRelease(&db->count_lock);
+
+	SpinLockAcquire(&db->mutex);
+	if (queues.n > 0 || ranges.n > 0)
+		db->activity++;
+	if (lease_until < db->lease_low)
+		db->lease_low = lease_until;
+	if (lease_until < db->next_lease)
+	{
+		db->next_lease = lease_until;
+		wake = true;
+	}
+	else if (TIMESTAMP_IS_NOBEGIN(db->next_lease) && !TIMESTAMP_IS_NOEND(lease_until))
+		wake = true; /* not known: the scheduler has not looked yet */
+	SpinLockRelease(&db->mutex);
+	return wake;
+}
+
+static void
+at_commit(void)
+{
+	bool		wake;
+
+	for (int i = 0; i < ndropped; i++)
+		shmem_queue_free(MyDatabaseId, dropped[i]);
+	wake = apply_queues(GetTopTransactionIdIfAny());
+	for (int i = 0; i < ranges.n; i++)
+		if (!RANGE(i)->took)
+			announce_range(RANGE(i));
+	for (int i = 0; i < jobs.n; i++)
+	{
+		if (JOB(i)->token != 0)
+			shmem_done_remember(MyDatabaseId, JOB(i)->job_id, JOB(i)->token);
+		else if (pg_atomic_read_u32(&jobq_shared->nrollbacks) > 0)
+			shmem_rollback_clear(MyDatabaseId, JOB(i)->job_id);
+	}
+	for (int i = 0; i < queues.n; i++)
+		if (QUEUE(i)->made > 0 && QUEUE(i)->slot)
+			wake_waiters(QUEUE(i)->slot, QUEUE(i)->made);
+	if (wake || OidIsValid(register_ext))
+		shmem_wake_scheduler(db);
+}
+
+/* Gives back what the entries from these positions on took. */
+static void
+at_abort(int first_range, int first_job)
+{
+	for (int i = first_range; i < ranges.n; i++)
+		if (RANGE(i)->took)
+			announce_range(RANGE(i));
+	for (int i = first_job; i < jobs.n; i++)
+		if (JOB(i)->token == 0)
+			shmem_rollback_add(MyDatabaseId, JOB(i)->queue_id, JOB(i)->job_id, db);
+}
+
+/* Whether this transaction itself dropped the queue, with all that it had enqueued to it. */
+static bool
+dropped_here(int32 queue_id)
+{
+	for (int i = 0; i < ndropped; i++)
+		if (dropped[i] == queue_id)
+			return true;
+	return false;
+}
+
+/* Last checks before a commit; may fail. */
+static void
+before_commit(void)
+{
+	for (int i = 0; i < queues.n; i++)
+	{
+		if (!QUEUE(i)->enqueued)
+			continue;
+		/* waits for a drop_queue under way: without this, a job enqueued beside it would be an orphan */
+		xact_lock_queue(QUEUE(i)->queue_id, ShareLock);
+		if (meta_queue_by_id(QUEUE(i)->queue_id) == NULL && !dropped_here(QUEUE(i)->queue_id))
+			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("a queue that this transaction enqueued to was dropped")));
+	}
+}
+
+static void
+choose_asynchronous_commit(void)
+{
+	if (jobq_async_dequeue && only_ours && !must_flush && XactLastRecEnd == last_end &&
+		synchronous_commit > SYNCHRONOUS_COMMIT_OFF)
+	{
+		saved_synchronous_commit = synchronous_commit;
+		synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
+	}
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (!active)
+		return;
+	switch (event)
+	{
+		case XACT_EVENT_PRE_COMMIT:
+			before_commit();
+			choose_asynchronous_commit();
+			break;
+		case XACT_EVENT_PRE_PREPARE:
+			if (dequeued)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has taken jobs"),
+						 errhint("Commit the dequeue in a transaction of its own.")));
+			before_commit();
+			break;
+		case XACT_EVENT_PREPARE:
+			/* no callback tells of COMMIT PREPARED: the scheduler recounts and rescans when no prepared transaction is left */
+			SpinLockAcquire(&db->mutex);
+			db->prepared = true;
+			db->activity++;
+			SpinLockRelease(&db->mutex);
+			shmem_wake_scheduler(db);
+			forget_all();
+			break;
+		case XACT_EVENT_COMMIT:
+			if (saved_synchronous_commit >= 0)
+				synchronous_commit = saved_synchronous_commit;
+			saved_synchronous_commit = -1;
+			at_commit();
+			forget_all();
+			break;
+		case XACT_EVENT_ABORT:
+			if (saved_synchronous_commit >= 0)
+				synchronous_commit = saved_synchronous_commit;
+			saved_synchronous_commit = -1;
+			if (db)
+				at_abort(0, 0);
+			forget_all();
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	int			q = queues.n;
+	int			r = ranges.n;
+	int			j = jobs.n;
+
+	if (!active || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB))
+		return;
+	while (q > 0 && QUEUE(q - 1)->subid == subid)
+		QUEUE(--q)->subid = parent;
+	while (r > 0 && RANGE(r - 1)->subid == subid)
+		RANGE(--r)->subid = parent;
+	while (j > 0 && JOB(j - 1)->subid == subid)
+		JOB(--j)->subid = parent;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+	{
+		at_abort(r, j);
+		queues.n = q;
+		ranges.n = r;
+		jobs.n = j;
+	}
+}
+
+/* Registers the callbacks. Called once, from _PG_init. */
+void
+xact_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

@@ -1,0 +1,39 @@
+/*-------------------------------------------------------------------------
+ *
+ * xact.h
+ *		What a transaction of ours owes shared memory at its end.
+ *
+ * Verbs note what they did; the one transaction callback applies it after
+ * the commit is visible (or after the abort), per subtransaction.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef JOBQ_XACT_H
+#define JOBQ_XACT_H
+
+#include "jobq.h"
+
+#include "datatype/timestamp.h"
+#include "storage/lockdefs.h"
+
+#include "meta.h"
+
+extern void xact_init(void);
+
+/* Brackets of a verb: what is written between them is ours. Every verb ends with a CommandCounterIncrement. */
+extern void xact_verb_begin(DbSlot *db);
+extern void xact_verb_end(bool may_be_lost);
+
+extern void xact_count(QueueInfo *queue, JobqCounter counter, int64 delta);
+extern void xact_made_ready(QueueInfo *queue, int lane, int priority, int64 lo, int64 hi, int n);
+extern void xact_wake_all(QueueInfo *queue);
+extern void xact_took_ready(QueueInfo *queue, int lane, int priority, int64 seq);
+extern void xact_claimed(QueueInfo *queue, int64 job_id);
+extern void xact_made_delayed(QueueInfo *queue, TimestampTz visible_at);
+extern void xact_made_lease(TimestampTz lease_until);
+extern void xact_done(int64 job_id, int64 token);
+extern void xact_lock_queue(int32 queue_id, LOCKMODE mode);
+extern void xact_dropped_queue(int32 queue_id);
+extern void xact_register_database(Oid ext_oid);
+
+#endif

@@ -1,0 +1,1 @@
+SELECT count(*) FROM jobq.dequeue('q', 1000, lease => '1 day');

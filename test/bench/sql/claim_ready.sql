@@ -1,0 +1,1 @@
+SELECT count(*) FROM jobq.enqueue_many('q', (SELECT list FROM payloads WHERE n = 1000), priority => :priority);

@@ -1,0 +1,3 @@
+SELECT count(*) FROM jobq.enqueue_many('q', (SELECT list FROM payloads WHERE n = 100));
+SELECT coalesce(array_agg(job_id), '{}') AS ids, coalesce(array_agg(token), '{}') AS tokens FROM jobq.dequeue('q', 100) \gset
+SELECT count(*) FROM jobq.complete_many(:ids::bigint[], :tokens::bigint[]);

@@ -1,0 +1,183 @@
+-- The views, job() and explain_job(): columns, and what they show of a job in each state.
+\set QUIET on
+SET client_min_messages = warning;
+CREATE EXTENSION IF NOT EXISTS pgtap;
+SET search_path = public, pg_catalog;
+SELECT * FROM no_plan();
+
+CREATE FUNCTION pg_temp.columns(rel regclass) RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = rel AND attnum > 0
+$$;
+SELECT is(pg_temp.columns('jobq.queues'), 'queue text, paused boolean, ready bigint, delayed bigint, active bigint, dead bigint, '
+	'enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, '
+	'expired_leases_total bigint, oldest_ready_age interval, next_due timestamp with time zone, dead_letter_queue text, max_attempts integer, '
+	'lease interval, timeout interval, backoff text, backoff_base interval, backoff_cap interval, backoff_function text, '
+	'keep_completed interval, keep_dead interval, max_payload_bytes integer, notify boolean, owner text, created timestamp with time zone, '
+	'exact boolean, totals_since timestamp with time zone', 'columns of queues');
+SELECT is(pg_temp.columns('jobq.jobs'), 'job_id bigint, queue text, state text, name text, priority integer, group_key text, attempt integer, '
+	'max_attempts integer, run_at timestamp with time zone, lease_until timestamp with time zone, worker text, progress jsonb, last_error text, '
+	'created timestamp with time zone, started timestamp with time zone, finished timestamp with time zone, payload jsonb, headers jsonb, '
+	'result jsonb', 'columns of jobs');
+SELECT is(pg_temp.columns('jobq.workers'), 'worker text, queue text, leases bigint, jobs bigint, oldest_started timestamp with time zone, '
+	'lease_until timestamp with time zone, expired bigint', 'columns of workers');
+SELECT is(pg_temp.columns('jobq.dead_letters'), 'job_id bigint, queue text, name text, reason text, last_error text, attempt integer, '
+	'max_attempts integer, priority integer, payload jsonb, headers jsonb, created timestamp with time zone, died timestamp with time zone, '
+	'failures jsonb, group_key text', 'columns of dead_letters');
+SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,workers,dead_letters}'::text[]) v;
+
+-- whichever plan the statistics suggest, a lookup by id can use an index everywhere but in lease
+CREATE FUNCTION pg_temp.scanned(query text) RETURNS text LANGUAGE plpgsql AS $fn$
+DECLARE
+	line text;
+	names text[] := '{}';
+BEGIN
+	SET LOCAL enable_seqscan = off;
+	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || query LOOP
+		names := names || (regexp_match(line, 'Seq Scan on (\w+)'))[1];
+	END LOOP;
+	RETURN array_to_string(names, ' ');
+END
+$fn$;
+SELECT is(pg_temp.scanned('SELECT * FROM jobq.jobs WHERE job_id = 42'), 'lease', 'a lookup by job_id scans lease only');
+
+-- One queue per state; nothing here waits, so nothing moves by itself.
+SELECT jobq.create_queue(q, backoff => 'fixed', backoff_base => '1 hour', timeout => '2 hours', lease => '1 hour')
+	FROM unnest('{v_ready,v_returned,v_delayed,v_retry,v_active,v_done,v_dead}'::text[]) q \g /dev/null
+SELECT jobq.create_queue('v_letters') \g /dev/null
+SELECT jobq.alter_queue('v_done', dead_letter_queue => 'v_letters') \g /dev/null
+
+-- ready
+SELECT jobq.enqueue('v_ready', '{"n": 1}', name => 'mail', priority => 7, headers => '{"trace": "x"}') AS ready \gset
+SELECT results_eq(format('SELECT queue, state, name, priority, group_key, attempt, max_attempts, run_at, lease_until, worker, progress, last_error,
+		started, finished, payload, headers, result, created <= clock_timestamp() FROM jobq.jobs WHERE job_id = %s', :ready),
+	$$VALUES ('v_ready' COLLATE "C", 'ready', 'mail' COLLATE "C", 7, NULL::text, 0, 3, NULL::timestamptz, NULL::timestamptz, NULL::text, NULL::jsonb, NULL::text,
+		NULL::timestamptz, NULL::timestamptz, '{"n": 1}'::jsonb, '{"trace": "x"}'::jsonb, NULL::jsonb, true)$$, 'a ready job');
+SELECT matches(jobq.explain_job(:ready), '^ready: waits for a worker to take it; queue "v_ready" has 1 ready and 0 active jobs$', 'explained');
+SELECT jobq.pause_queue('v_ready') \g /dev/null
+SELECT matches(jobq.explain_job(:ready), '; queue "v_ready" is paused: resume_queue\(\) lets it run;', 'explained when paused');
+SELECT is((SELECT paused FROM jobq.queues WHERE queue = 'v_ready'), true, 'queues shows the pause');
+SELECT jobq.resume_queue('v_ready') \g /dev/null
+BEGIN;
+UPDATE jobq.identity SET db_oid = 0;
+SELECT jobq.explain_job(:ready) AS copied \gset
+ROLLBACK;
+SELECT matches(:'copied', '; this database is a copy: nothing runs in it until adopt\(\);', 'explained in a copy');
+BEGIN;
+SELECT jobq.enqueue('v_ready') AS own \gset
+SELECT state AS own_state, jobq.explain_job(job_id) AS own_reason FROM jobq.jobs WHERE job_id = :own \gset
+ROLLBACK;
+SELECT is(:'own_state'::text, 'ready', 'a transaction sees its own job');
+SELECT is((SELECT count(*) FROM jobq.jobs WHERE job_id = :own), 0::bigint, 'which is gone with it');
+
+-- returned after a failed attempt
+SELECT jobq.enqueue('v_returned') AS returned \gset
+SELECT token FROM jobq.dequeue('v_returned') \gset
+SELECT jobq.fail(:returned, :token, 'no route', retry_in => '0') \g /dev/null
+SELECT results_eq(format('SELECT state, attempt, last_error, started FROM jobq.jobs WHERE job_id = %s', :returned),
+	$$VALUES ('ready', 1, 'no route', NULL::timestamptz)$$, 'a returned job');
+SELECT matches(jobq.explain_job(:returned), '^ready: .*; 1 of 3 attempts are used up; last error: no route;', 'explained');
+SELECT is((SELECT failures #- '{0,at}' FROM jobq.job(:returned)), '[{"attempt": 1, "error": "no route"}]', 'job() tells its failures');
+SELECT ok((SELECT (failures #>> '{0,at}')::timestamptz BETWEEN created AND clock_timestamp() FROM jobq.job(:returned)), 'and when');
+
+-- delayed: a late start, a backoff
+SELECT jobq.enqueue('v_delayed', delay => '3 hours') AS delayed \gset
+SELECT results_eq(format('SELECT state, attempt, run_at > now() + interval ''2 hours'' FROM jobq.jobs WHERE job_id = %s', :delayed),
+	$$VALUES ('delayed', 0, true)$$, 'a delayed job');
+SELECT matches(jobq.explain_job(:delayed), '^delayed until [^;]+; not started yet$', 'explained');
+SELECT jobq.enqueue('v_retry') AS retry \gset
+SELECT token FROM jobq.dequeue('v_retry') \gset
+SELECT jobq.fail(:retry, :token, 'timeout') \g /dev/null
+SELECT results_eq(format('SELECT state, attempt, last_error, run_at > now() + interval ''50 minutes'' FROM jobq.jobs WHERE job_id = %s', :retry),
+	$$VALUES ('delayed', 1, 'timeout', true)$$, 'a job that waits out its backoff');
+SELECT matches(jobq.explain_job(:retry), '^delayed until [^;]+; 1 of 3 attempts are used up; last error: timeout$', 'explained');
+
+-- active
+SELECT array_agg(jobq.enqueue('v_active')) AS ids FROM generate_series(1, 4) \gset
+SELECT job_id AS active, token FROM jobq.dequeue('v_active', worker => 'w1') \gset
+SELECT jobq.progress(:active, :token, '{"percent": 40}') \g /dev/null
+SELECT results_eq(format('SELECT state, attempt, worker, progress, started IS NOT NULL, lease_until > now() + interval ''50 minutes'', finished
+	FROM jobq.jobs WHERE job_id = %s', :active),
+	$$VALUES ('active', 1, 'w1', '{"percent": 40}'::jsonb, true, true, NULL::timestamptz)$$, 'an active job');
+SELECT matches(jobq.explain_job(:active), '^active: attempt 1 of 3, held by worker "w1" since [^;]+; its lease ends at [^;]+$', 'explained');
+SELECT ok((SELECT deadline = started + interval '2 hours' FROM jobq.job(:active)), 'job() tells its deadline');
+SELECT jobq.cancel(:active) \g /dev/null
+SELECT matches(jobq.explain_job(:active), '; its cancellation is asked for$', 'explained when somebody wants it to end');
+SELECT array_agg(job_id ORDER BY job_id) AS batch, array_agg(token ORDER BY job_id) AS tokens FROM jobq.dequeue('v_active', 3) \gset
+SELECT matches(jobq.explain_job((:'batch'::bigint[])[2]), 'held by a worker without a name since [^;]+; its lease ends at [^;]+$', 'explained without a name');
+SELECT results_eq($$SELECT worker, leases, jobs, oldest_started < clock_timestamp(), lease_until > now(), expired FROM jobq.workers WHERE queue = 'v_active' ORDER BY 1$$,
+	$$VALUES ('w1', 1::bigint, 1::bigint, true, true, 0::bigint), (NULL, 1, 3, true, true, 0)$$, 'workers');
+SELECT jobq.complete((:'batch'::bigint[])[1], (:'tokens'::bigint[])[1]) \g /dev/null
+SELECT results_eq($$SELECT worker, leases, jobs FROM jobq.workers WHERE queue = 'v_active' ORDER BY 1$$,
+	$$VALUES ('w1', 1::bigint, 1::bigint), (NULL, 1, 2)$$, 'workers count live jobs');
+SELECT is((SELECT state FROM jobq.job((:'batch'::bigint[])[1])), 'completed', 'one job of a lease is done');
+SELECT is((SELECT state FROM jobq.job((:'batch'::bigint[])[2])), 'active', 'the next one is not');
+SELECT is((SELECT count(*) FROM jobq.complete_many(:'batch'::bigint[], :'tokens'::bigint[])), 3::bigint, 'all are done');
+SELECT is((SELECT count(*) FROM jobq.workers WHERE worker IS NULL AND queue = 'v_active'), 0::bigint, 'a lease without a live job is none');
+BEGIN;
+UPDATE jobq.lease SET lease_until = now() - interval '1 hour' WHERE token = :token;
+SELECT expired, jobq.explain_job(:active) AS late FROM jobq.workers WHERE worker = 'w1' \gset
+ROLLBACK;
+SELECT is(:expired, 1, 'workers shows leases past their end');
+SELECT matches(:'late', '; its lease ended at [^;]+ and will be taken back unless the worker comes first', 'explained when the lease is over');
+
+-- finished
+SELECT jobq.enqueue('v_done', name => 'sum') AS done \gset
+SELECT token FROM jobq.dequeue('v_done', worker => 'w2') \gset
+SELECT jobq.complete(:done, :token, '{"sum": 3}') \g /dev/null
+SELECT results_eq(format('SELECT queue, state, name, attempt, worker, result, started <= finished, lease_until FROM jobq.jobs WHERE job_id = %s', :done),
+	$$VALUES ('v_done' COLLATE "C", 'completed', 'sum' COLLATE "C", 1, 'w2', '{"sum": 3}'::jsonb, true, NULL::timestamptz)$$, 'a completed job');
+SELECT matches(jobq.explain_job(:done), '^completed at [^;]+ in attempt 1 of 3$', 'explained');
+SELECT is((SELECT failures FROM jobq.job(:done)), '[]', 'it has no failures');
+SELECT jobq.enqueue('v_done', delay => '1 day') AS cancelled \gset
+SELECT jobq.cancel(:cancelled) \g /dev/null
+SELECT results_eq(format('SELECT state, attempt, finished IS NOT NULL FROM jobq.jobs WHERE job_id = %s', :cancelled),
+	$$VALUES ('cancelled', 0, true)$$, 'a cancelled job');
+SELECT matches(jobq.explain_job(:cancelled), '^cancelled at [^;]+$', 'explained');
+
+-- dead
+SELECT jobq.enqueue('v_dead', '{"n": 9}', max_attempts => 2, priority => 3, headers => '{"a": 1}') AS dead \gset
+SELECT token FROM jobq.dequeue('v_dead') \gset
+SELECT jobq.fail(:dead, :token, 'first', retry_in => '0') \g /dev/null
+SELECT token FROM jobq.dequeue('v_dead') \gset
+SELECT jobq.fail(:dead, :token, 'second') \g /dev/null
+SELECT results_eq(format('SELECT queue, state, attempt, max_attempts, last_error, finished IS NOT NULL, payload FROM jobq.jobs WHERE job_id = %s', :dead),
+	$$VALUES ('v_dead' COLLATE "C", 'dead', 2, 2, 'second', true, '{"n": 9}'::jsonb)$$, 'a dead job');
+SELECT matches(jobq.explain_job(:dead), '^dead since [^;]+: max_attempts, attempt 2 of 2; last error: second; redrive\(\) runs it again$', 'explained');
+SELECT results_eq(format('SELECT queue, reason, last_error, attempt, max_attempts, priority, payload, headers, created <= died,
+		jsonb_path_query_array(failures, ''$[*].error''), jsonb_path_query_array(failures, ''$[*].attempt'') FROM jobq.dead_letters WHERE job_id = %s', :dead),
+	$$VALUES ('v_dead' COLLATE "C", 'max_attempts', 'second', 2, 2, 3, '{"n": 9}'::jsonb, '{"a": 1}'::jsonb, true, '["first", "second"]'::jsonb, '[1, 2]'::jsonb)$$,
+	'a dead letter');
+SELECT is((SELECT failures FROM jobq.job(:dead)), (SELECT failures FROM jobq.dead_letters WHERE job_id = :dead), 'job() tells the same failures');
+
+-- unknown
+SELECT is_empty('SELECT * FROM jobq.job(1)', 'job() of an unknown job');
+SELECT is_empty('SELECT * FROM jobq.job(NULL)', 'job() of NULL');
+SELECT is(jobq.explain_job(1), 'job 1 is not known: it never existed, or it ended and is no longer kept', 'explain_job() of an unknown job');
+SELECT is(jobq.explain_job(NULL), NULL, 'explain_job() of NULL');
+
+-- jobs and job() agree
+SELECT is_empty($$SELECT j.job_id FROM jobq.jobs j CROSS JOIN LATERAL jobq.job(j.job_id) f
+	WHERE to_jsonb(j) <> to_jsonb(f) - 'failures' - 'deadline'$$, 'job() shows what jobs shows');
+SELECT is_empty('SELECT j.job_id FROM jobq.jobs j GROUP BY j.job_id HAVING count(*) > 1', 'each job once');
+
+-- queues
+SELECT results_eq($$SELECT queue, ready, delayed, active, dead, enqueued_total, completed_total, failed_total, retried_total, dead_total, cancelled_total
+	FROM jobq.queues WHERE queue LIKE 'v\_%' ORDER BY 1$$, $$VALUES
+	('v_active' COLLATE "C", 0::bigint, 0::bigint, 1::bigint, 0::bigint, 4::bigint, 3::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint),
+	('v_dead', 0, 0, 0, 1, 1, 0, 2, 1, 1, 0),
+	('v_delayed', 0, 1, 0, 0, 1, 0, 0, 0, 0, 0),
+	('v_done', 0, 0, 0, 0, 2, 1, 0, 0, 0, 1),
+	('v_letters', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+	('v_ready', 1, 0, 0, 0, 1, 0, 0, 0, 0, 0),
+	('v_retry', 0, 1, 0, 0, 1, 0, 1, 1, 0, 0),
+	('v_returned', 1, 0, 0, 0, 1, 0, 1, 1, 0, 0)$$, 'counts and totals');
+SELECT is((SELECT dead_letter_queue FROM jobq.queues WHERE queue = 'v_done'), 'v_letters', 'where dead letters go');
+SELECT ok((SELECT oldest_ready_age BETWEEN '0' AND '10 minutes' FROM jobq.queues WHERE queue = 'v_ready'), 'age of the oldest ready job');
+SELECT is((SELECT oldest_ready_age FROM jobq.queues WHERE queue = 'v_done'), NULL, 'none when there is none');
+SELECT is((SELECT next_due FROM jobq.queues WHERE queue = 'v_delayed'), (SELECT run_at FROM jobq.jobs WHERE job_id = :delayed), 'when the next job is due');
+SELECT ok(totals_since < now() AND owner = current_user AND lease = '1 hour' AND backoff = 'fixed', 'since when, and settings') FROM jobq.queues WHERE queue = 'v_ready';
+
+SELECT is_empty('SELECT * FROM jobq.verify()', 'all is well');
+SELECT jobq.drop_queue(queue, true) FROM jobq.queues WHERE queue LIKE 'v\_%' ORDER BY queue = 'v_letters' \g /dev/null
+SELECT is_empty('SELECT * FROM jobq.verify()', 'all is well at the end');
+SELECT * FROM finish();
