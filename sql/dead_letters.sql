@@ -14,17 +14,15 @@ EXCEPTION WHEN OTHERS THEN
 END
 $$;
 -- Takes the next job as often as it can be tried, failing each time.
-CREATE FUNCTION kill(queue text, error text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE PROCEDURE kill(queue text, error text, INOUT result text DEFAULT NULL) LANGUAGE plpgsql AS $$
 DECLARE
 	job record;
-	result text;
 BEGIN
 	LOOP
-		SELECT * INTO job FROM jobq.dequeue($1);
+		SELECT * INTO STRICT job FROM jobq.dequeue($1);
 		result := jobq.fail(job.job_id, job.token, $2 || ' ' || job.attempt, retry_in => '0');
-		IF result IS DISTINCT FROM 'retry' THEN
-			RETURN result;
-		END IF;
+		COMMIT;
+		EXIT WHEN result <> 'retry';
 	END LOOP;
 END
 $$;
@@ -32,7 +30,7 @@ $$;
 -- After its last attempt a job is dead, with all there is to know of it.
 SELECT jobq.create_queue('work', max_attempts => 2);
 SELECT jobq.enqueue('work', '{"n": 1}', name => 'add', priority => 5, headers => '{"trace": "x"}') AS job \gset
-SELECT kill('work', 'broken');
+CALL kill('work', 'broken');
 SELECT job_id = :job AS it, queue, name, reason, last_error, attempt, max_attempts, priority, payload, headers, died >= created AS dates
 	FROM jobq.dead_letters;
 SELECT f.value - 'at' AS failure, (f.value ->> 'at')::timestamptz <= now() AS dated
@@ -48,7 +46,7 @@ SELECT dead, dead_total, failed_total, retried_total FROM jobq.queues WHERE queu
 SELECT created FROM jobq.dead_letters WHERE job_id = :job \gset
 SELECT jobq.redrive('work', ARRAY[:job]);
 SELECT state, name, priority, attempt, max_attempts, payload, last_error, created = :'created' AS same_age, headers -> 'trace' AS trace,
-	headers -> 'jobq_origin' - '{job_id,died}'::text[] AS origin, (headers -> 'jobq_origin' ->> 'job_id')::bigint = job_id AS origin_job,
+	(headers -> 'jobq_origin') - '{job_id,died}'::text[] AS origin, (headers -> 'jobq_origin' ->> 'job_id')::bigint = job_id AS origin_job,
 	(headers -> 'jobq_origin' ->> 'died')::timestamptz <= now() AS died
 	FROM jobq.job(:job);
 SELECT f.value - 'at' AS failure FROM jobq.job(:job), jsonb_array_elements(failures) f;
@@ -60,9 +58,9 @@ SELECT count(*) FROM jobq.failure;
 SELECT outcome(format('SELECT jobq.redrive(''work'', ARRAY[%s])', :job));
 -- dies again, comes back again: the first origin stays
 SELECT jobq.enqueue('work', '{"n": 3}') AS job \gset
-SELECT kill('work', 'one');
+CALL kill('work', 'one');
 SELECT jobq.redrive('work', ARRAY[:job]);
-SELECT kill('work', 'two');
+CALL kill('work', 'two');
 SELECT f.value - 'at' AS failure FROM jobq.dead_letters, jsonb_array_elements(failures) f WHERE job_id = :job;
 SELECT jobq.redrive('work', ARRAY[:job]);
 SELECT last_error, f.value - 'at' AS failure FROM jobq.job(:job), jsonb_array_elements(failures) f;
@@ -98,10 +96,17 @@ SELECT count(*), max(max_attempts) FROM jobq.dequeue('other', 1000);
 -- dead_letter_queue: a new job there, instead of a dead letter here.
 SELECT jobq.create_queue('morgue'), jobq.create_queue('ward', max_attempts => 1, dead_letter_queue => 'morgue');
 SELECT jobq.enqueue('ward', '{"n": 4}', name => 'operate', headers => '{"trace": "y"}') AS job \gset
-SELECT kill('ward', 'lost');
+CALL kill('ward', 'lost');
 SELECT queue, ready, dead, dead_total FROM jobq.queues WHERE queue IN ('ward', 'morgue') ORDER BY queue;
-SELECT name, payload, attempt, max_attempts, headers -> 'trace' AS trace, headers -> 'jobq_origin' - '{job_id,died}'::text[] AS origin,
+SELECT name, payload, attempt, max_attempts, headers -> 'trace' AS trace, (headers -> 'jobq_origin') - '{job_id,died}'::text[] AS origin,
 	(headers -> 'jobq_origin' ->> 'job_id')::bigint = :job AS origin_job, job_id <> :job AS new_id
 	FROM jobq.dequeue('morgue');
+-- dead there, too, and redriven: it is still known where it came from
+SELECT jobq.enqueue('ward', '{"n": 5}') AS job \gset
+CALL kill('ward', 'lost');
+CALL kill('morgue', 'again');
+SELECT jobq.redrive('morgue', to_queue => 'work');
+SELECT payload, (headers -> 'jobq_origin') - '{job_id,died}'::text[] AS origin, (headers -> 'jobq_origin' ->> 'job_id')::bigint = :job AS origin_job
+	FROM jobq.dequeue('work');
 SELECT jobq.drop_queue('ward'), jobq.drop_queue('morgue', force => true);
 SELECT * FROM jobq.verify();

@@ -26,7 +26,9 @@ SELECT ready, delayed, active, cancelled_total FROM jobq.queues WHERE queue = 'w
 SELECT job_id AS job, token, job_id = :c AS the_one_left FROM jobq.dequeue('work', 10) \gset
 -- a running one: its holder is told at each extend, and decides
 SELECT :'the_one_left' AS the_one_left, jobq.extend(:job, :token), jobq.cancel(:job), jobq.cancel(:job), jobq.extend(:job, :token);
+SET client_min_messages = warning; -- the notice names the job
 SELECT jobq.complete(:job, :token);
+RESET client_min_messages;
 SELECT jobq.cancel(:job);
 SELECT jobq.cancel(1), jobq.cancel(-1), jobq.cancel(9223372036854775807);
 SELECT outcome('SELECT jobq.cancel(NULL)');
@@ -36,7 +38,7 @@ CREATE TEMP TABLE batch AS SELECT * FROM jobq.dequeue('work', 3);
 SELECT jobq.cancel(job_id) FROM batch WHERE payload = '2';
 SELECT b.payload, e.status FROM jobq.extend_many((SELECT array_agg(job_id ORDER BY job_id) FROM batch), (SELECT array_agg(token) FROM batch)) e
 	JOIN batch b USING (job_id) ORDER BY 1;
--- and back in the queue it is a waiting one
+-- given back, it ends instead of waiting again
 SELECT jobq.release(job_id, token) FROM batch WHERE payload = '2';
 SELECT jobq.cancel(job_id) FROM batch WHERE payload = '2';
 SELECT c.status, count(*) FROM jobq.complete_many((SELECT array_agg(job_id) FROM batch), (SELECT array_agg(token) FROM batch)) c GROUP BY 1 ORDER BY 1;

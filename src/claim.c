@@ -35,6 +35,9 @@
 /* How long a due ticket is left to a running scheduler. */
 #define SCHEDULER_GRACE (100 * INT64CONST(1000))
 
+/* Entries that the first look may meet and not get: taken by others meanwhile. */
+#define FIRST_LOOK_SPARE 16
+
 #define BEFORE_ALL (PG_INT16_MIN - 1)
 
 /* A claim under way, or a probe that takes nothing. */
@@ -97,6 +100,41 @@ take(Claim *claim, StoreTable *table, TupleTableSlot *slot)
 	return claim->n == claim->max;
 }
 
+/*
+ * Where the first look from the cursor on ends. A btree scan reads all matching entries of a leaf page before it returns the first, which
+ * is most of a small claim's cost; so ask for about as many as are wanted, judging by how densely this queue's numbers lay.
+ */
+static int64
+first_look(const Claim *claim, const CursorScan *scan)
+{
+	int64		width;
+
+	if (scan->start == PG_INT64_MIN || scan->span == 0)
+		return PG_INT64_MAX;
+	width = saturating_mul(scan->span, 2 * (claim->max - claim->n) + FIRST_LOOK_SPARE);
+	return width > PG_INT64_MAX - scan->start ? PG_INT64_MAX : scan->start + width;
+}
+
+/* Scans the tail from lo to hi. True when the claim is full. */
+static bool
+scan_tail(Claim *claim, int lane, CursorScan *scan, Snapshot snapshot, int64 lo, int64 hi)
+{
+	StoreScan	s;
+	bool		full = false;
+	int			before = claim->n;
+
+	store_ready_scan(&s, claim->ready, snapshot, claim->queue->id, lane, scan->priority, lo, hi);
+	while (!full && store_scan_next(&s))
+	{
+		scan->tail_seen = true;
+		scan->tail_last = DatumGetInt64(slot_value(s.slot, Anum_ready_seq));
+		full = take(claim, claim->ready, s.slot);
+	}
+	store_scan_end(&s);
+	scan->tail_taken += claim->n - before;
+	return full;
+}
+
 /* Scans what a cursor says and records in it how far it came. */
 static void
 scan_lane(Claim *claim, int lane, CursorScan *scan)
@@ -124,15 +162,12 @@ scan_lane(Claim *claim, int lane, CursorScan *scan)
 	}
 	if (!full)
 	{
+		int64		hi = first_look(claim, scan);
+
 		scan->tail = true;
-		store_ready_scan(&s, claim->ready, snapshot, claim->queue->id, lane, scan->priority, scan->start, PG_INT64_MAX);
-		while (!full && store_scan_next(&s))
-		{
-			scan->tail_seen = true;
-			scan->tail_last = DatumGetInt64(slot_value(s.slot, Anum_ready_seq));
-			full = take(claim, claim->ready, s.slot);
-		}
-		store_scan_end(&s);
+		full = scan_tail(claim, lane, scan, snapshot, scan->start, hi);
+		if (!full && hi != PG_INT64_MAX)
+			full = scan_tail(claim, lane, scan, snapshot, hi + 1, PG_INT64_MAX);
 		scan->tail_end = !full;
 	}
 	store_snapshot_done(snapshot);

@@ -144,6 +144,7 @@ copy_cursor(QueueSlot *slot, int lane, int32 index, CursorScan *scan)
 	scan->lane = lane;
 	scan->priority = cursor->priority;
 	scan->start = cursor->cursor;
+	scan->span = cursor->span;
 	scan->gen = cursor->gen;
 	scan->nstanding = cursor->nstanding;
 	memcpy(scan->standing, cursor->standing, cursor->nstanding * sizeof(CursorInterval));
@@ -151,6 +152,7 @@ copy_cursor(QueueSlot *slot, int lane, int32 index, CursorScan *scan)
 	scan->part_lo = PG_INT64_MIN;
 	scan->tail = scan->tail_seen = scan->tail_end = false;
 	scan->tail_last = PG_INT64_MIN;
+	scan->tail_taken = 0;
 }
 
 /*
@@ -271,6 +273,8 @@ cursor_finish(QueueSlot *slot, CursorScan *scan)
 		drop_scanned(cursor, scan);
 	if (scan->tail_seen)
 		raise_cursor(cursor, scan, scan->tail_last + 1);
+	if (scan->tail_taken > 0 && scan->start != PG_INT64_MIN)
+		cursor->span = (scan->tail_last - scan->start) / scan->tail_taken + 1;
 	if (scan->tail_end && cursor->gen == scan->gen)
 	{
 		cursor->drained = true;

@@ -14,6 +14,7 @@ typedef struct CursorScan
 	int			lane;
 	int16		priority;
 	int64		start;
+	int64		span; /* as the cursor has it */
 	uint64		gen;
 	int			nstanding;
 	CursorInterval standing[CURSOR_STANDING]; /* lowest first */
@@ -23,6 +24,7 @@ typedef struct CursorScan
 	bool		tail;		/* the scan from start on was begun */
 	bool		tail_seen;	/* something was seen there */
 	int64		tail_last;	/* the last seq seen there */
+	int			tail_taken; /* tickets taken there */
 	bool		tail_end;	/* it came to its end */
 } CursorScan;
 

@@ -207,7 +207,8 @@ end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, Tupl
 		xact_count(queue, COUNT_ACTIVE, -unfinished);
 		xact_count(queue, TOTAL_EXPIRED_LEASES, 1);
 	}
-	if (store_delete(lease, &row->tid, false) != TM_Ok)
+	/* without waiting, our own lock would pass for somebody else's */
+	if (store_delete(lease, &row->tid, true) != TM_Ok)
 		elog(ERROR, "lease " INT64_FORMAT " changed although it is locked", row->token);
 }
 

@@ -6,9 +6,10 @@
  * No module's prototypes stand here; each has a header of its own. Modules
  * include downwards only, in this order:
  *
- *		jobq compat < guc timeutil debug < shmem < meta < store < xact
- *		< ident cursor < retire < enqueue claim finish admin < maintain
- *		< scheduler launcher
+ *		jobq compat < guc timeutil < debug settings shmem < cursor meta
+ *		< args backoff ident spi store xact
+ *		< admin claim leases maintain retire stats < finish scheduler
+ *		< launcher
  *
  *-------------------------------------------------------------------------
  */

@@ -148,7 +148,7 @@ compare_counts(const void *a, const void *b)
 static void
 store_row(Count *counts, int n, uint64 row)
 {
-	Count		key;
+	Count		key = {0};
 	Count	   *count;
 	bool		isnull;
 

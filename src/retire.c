@@ -469,7 +469,6 @@ retire_take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, Ticket *tic
 		{
 			if (places[i] == TABLE_READY)
 				xact_took_ready(queue, ticket->lane, ticket->priority, ticket->seq);
-			xact_count(queue, places[i] == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
 			return TAKE_OK;
 		}
 		busy = busy || found;

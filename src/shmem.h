@@ -52,6 +52,7 @@ typedef struct ClaimCursor
 	uint64		drained_gen;
 	uint64		gen;		 /* announcements so far */
 	int64		cursor;		 /* scans start here */
+	int64		span;		 /* sequence numbers that a job took up lately, 0: not known */
 	uint64		next_id;
 	int			nstanding;
 	CursorInterval standing[CURSOR_STANDING];

@@ -141,7 +141,7 @@ pg_regress_suite()
 	out=$JOBQ_TMP/out-$suite
 	mkdir -p "$out"
 	chown "$JOBQ_OS_USER" "$out"
-	for f in $(chosen "$pattern" "$dir"/*."$ext"); do
+	for f in $(chosen "$pattern" "$TREE/$dir"/*."$ext"); do
 		name=$(basename "$f" ".$ext")
 		db=${suite}_$name
 		log=$JOBQ_TMP/log-$suite-$name
@@ -204,7 +204,7 @@ suite_pgtap()
 {
 	local f name db log t rc p q
 	shared_server plain
-	for f in $(chosen "$1" test/pgtap/*.sql); do
+	for f in $(chosen "$1" "$TREE"/test/pgtap/*.sql); do
 		name=$(basename "$f" .sql)
 		db=pgtap_$name
 		log=$JOBQ_TMP/log-pgtap-$name
@@ -230,7 +230,7 @@ suite_tap()
 	local f name log t rc p q
 	mkdir -p "$JOBQ_TMP/ports"
 	chown "$JOBQ_OS_USER" "$JOBQ_TMP/ports"
-	for f in $(chosen "$1" test/t/*.pl); do
+	for f in $(chosen "$1" "$TREE"/test/t/*.pl); do
 		name=$(basename "$f" .pl)
 		log=$JOBQ_TMP/log-tap-$name
 		mkdir -p "$JOBQ_TMP/tap/$name"
@@ -303,6 +303,7 @@ trap on_exit EXIT
 TREE=$JOBQ_TMP/tree
 mkdir "$TREE"
 tar -c --exclude=./.git --exclude='*.o' --exclude='*.bc' --exclude='*.so' . | tar -x --no-same-owner -C "$TREE"
+mkdir -p "$TREE/test/specs/expected"
 chown -R "$JOBQ_OS_USER" "$TREE"
 
 for flavour in plain debug; do

@@ -1,7 +1,7 @@
 -- Views: plain SELECTs over the tables; they lock nothing and write nothing. They read with their owner's rights.
 -- A job's state is the table that holds its ticket, so one snapshot shows every job exactly once.
 
--- Counts out of shared memory; no table is read.
+-- Counts out of shared memory; no table is counted unless they are not known there yet.
 CREATE FUNCTION jobq.queue_counts()
 	RETURNS TABLE (queue_id int, ready bigint, delayed bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint,
 		failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint,

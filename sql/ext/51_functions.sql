@@ -31,7 +31,7 @@ BEGIN ATOMIC
 				WHEN 'expired' THEN format('expired at %s: its time to live ran out', j.finished)
 				WHEN 'dead' THEN format('dead since %s: %s, attempt %s of %s', j.finished, j.reason, j.attempt, j.max_attempts)
 				WHEN 'active' THEN format('active: attempt %s of %s, %s since %s', j.attempt, j.max_attempts,
-					coalesce(format('held by worker "%s"', j.worker), 'held by a worker without a name'), j.started)
+					coalesce('held by worker "' || j.worker || '"', 'held by a worker without a name'), j.started)
 				WHEN 'delayed' THEN format(CASE WHEN j.run_at > clock_timestamp() THEN 'delayed until %s' ELSE 'delayed, due since %s' END, j.run_at)
 				WHEN 'ready' THEN 'ready: waits for a worker to take it'
 			END,

@@ -77,7 +77,7 @@ COMMENT ON FUNCTION jobq.explain_job IS
 COMMENT ON FUNCTION jobq.verify IS
 'Checks everything stored against the rules that always hold and returns a row for each violation: no rows when all is well. rule: which one; detail: where. It reads all tables in one snapshot, so running jobs do not disturb it. The counters are compared only when the call is the first statement of its transaction and no other transaction writes meanwhile.';
 COMMENT ON FUNCTION jobq.queue_counts IS
-'Counts and totals by queue out of shared memory, for the view queues. exact: the first four are those of the tables; totals_since: when the totals began at 0.';
+'Counts and totals by queue, for the view queues. exact: they are kept in shared memory; otherwise the first four were counted in the tables just now, until the scheduler has made them exact. totals_since: when the totals began at 0.';
 COMMENT ON FUNCTION jobq.settings_changed IS
 'Trigger function: a change of the settings tables reaches every session at its commit.';
 
@@ -93,7 +93,7 @@ COMMENT ON COLUMN jobq.queues.dead_total IS 'Jobs that became dead letters, thos
 COMMENT ON COLUMN jobq.queues.expired_leases_total IS 'Leases that ended before their job did.';
 COMMENT ON COLUMN jobq.queues.oldest_ready_age IS 'Time since the creation of the job at the head of the queue.';
 COMMENT ON COLUMN jobq.queues.next_due IS 'When the next delayed job is due.';
-COMMENT ON COLUMN jobq.queues.exact IS 'The four counts are those of the tables; otherwise they wait for a recount.';
+COMMENT ON COLUMN jobq.queues.exact IS 'The counts are kept in shared memory; otherwise (after a start, for a moment) the first four were counted in the tables just now.';
 COMMENT ON COLUMN jobq.queues.totals_since IS 'When the totals began at 0: start of the server, or a change of the extension.';
 COMMENT ON VIEW jobq.jobs IS 'Every job, live, finished or dead. A lookup by job_id reads a few index pages; for counts use queues.';
 COMMENT ON COLUMN jobq.jobs.queue IS 'NULL: the queue was dropped.';

@@ -12,6 +12,7 @@ my %checks = (
 	'words' => \&words,
 	'whitespace' => \&whitespace,
 	'security-definer' => \&security_definer,
+	'c-functions' => \&c_functions,
 	'expected-files' => \&expected_files,
 	'versions' => \&versions,
 	'elog' => \&elog,
@@ -200,6 +201,24 @@ sub security_definer
 			breach("$file: $name is SECURITY DEFINER without SET search_path") unless $rest =~ /SET\s+search_path/i;
 		}
 	}
+}
+
+# Every C function that the extension's script names is there, and the other way round.
+sub c_functions
+{
+	my (%sql, %c);
+	for my $file (sort glob('sql/ext/*.sql sql/ext/upgrade/*.sql'))
+	{
+		my $text = slurp($file);
+		$sql{$1} = $file while $text =~ /'MODULE_PATHNAME'\s*,\s*'(\w+)'/g;
+	}
+	for my $file (c_files())
+	{
+		my $text = slurp($file);
+		$c{$1} = $file while $text =~ /^PG_FUNCTION_INFO_V1\((\w+)\)/gm;
+	}
+	for (sort keys %sql) { breach("$sql{$_}: $_ is in no C file") unless $c{$_} }
+	for (sort keys %c) { breach("$c{$_}: $_ is in no SQL file") unless $sql{$_} }
 }
 
 # Every input has its expected output, and every output its input.

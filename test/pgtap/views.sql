@@ -61,7 +61,7 @@ BEGIN;
 UPDATE jobq.identity SET db_oid = 0;
 SELECT jobq.explain_job(:ready) AS copied \gset
 ROLLBACK;
-SELECT matches(:'copied', '; this database is a copy: nothing runs in it until adopt\(\);', 'explained in a copy');
+SELECT matches(:'copied'::text, '; this database is a copy: nothing runs in it until adopt\(\);', 'explained in a copy');
 BEGIN;
 SELECT jobq.enqueue('v_ready') AS own \gset
 SELECT state AS own_state, jobq.explain_job(job_id) AS own_reason FROM jobq.jobs WHERE job_id = :own \gset
@@ -118,7 +118,7 @@ UPDATE jobq.lease SET lease_until = now() - interval '1 hour' WHERE token = :tok
 SELECT expired, jobq.explain_job(:active) AS late FROM jobq.workers WHERE worker = 'w1' \gset
 ROLLBACK;
 SELECT is(:expired, 1, 'workers shows leases past their end');
-SELECT matches(:'late', '; its lease ended at [^;]+ and will be taken back unless the worker comes first', 'explained when the lease is over');
+SELECT matches(:'late'::text, '; its lease ended at [^;]+ and will be taken back unless the worker comes first', 'explained when the lease is over');
 
 -- finished
 SELECT jobq.enqueue('v_done', name => 'sum') AS done \gset
