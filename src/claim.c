@@ -25,6 +25,7 @@
 #include "claim.h"
 #include "cursor.h"
 #include "debug.h"
+#include "overdue.h"
 #include "store.h"
 #include "timeutil.h"
 #include "xact.h"
@@ -38,6 +39,9 @@
 /* Entries that the first look may meet and not get: taken by others meanwhile. */
 #define FIRST_LOOK_SPARE 16
 
+/* Overdue leases that a claim ends while no scheduler runs. */
+#define OVERDUE_LEASES 16
+
 #define BEFORE_ALL (PG_INT16_MIN - 1)
 
 /* A claim under way, or a probe that takes nothing. */
@@ -48,6 +52,7 @@ typedef struct Claim
 	StoreTable *ready;
 	bool		probe;
 	bool		scheduler; /* one is running */
+	int64		own_from;  /* tickets of this very transaction from here on may be taken */
 	int			max;
 	int			n;
 	Ticket	   *tickets;
@@ -77,7 +82,7 @@ take(Claim *claim, StoreTable *table, TupleTableSlot *slot)
 
 	CHECK_FOR_INTERRUPTS();
 	store_ticket_read(table->which, slot, ticket);
-	if (ticket->mine)
+	if (ticket->mine && ticket->seq < claim->own_from)
 		return false;
 	/* the scheduler counts an attempt for it first */
 	if (claim->scheduler && shmem_rollback_count(MyDatabaseId, ticket->job_id) >= ROLLBACK_LIMIT)
@@ -312,9 +317,12 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 	claim.db = request->db;
 	claim.queue = request->queue;
 	claim.scheduler = scheduler_running(request->db);
+	claim.own_from = PG_INT64_MAX;
 	claim.max = request->max_jobs;
 	claim.tickets = tickets;
 	take_due(&claim);
+	if (claim.n < claim.max && !claim.scheduler)
+		(void) overdue_end_some(claim.db, claim.queue, OVERDUE_LEASES, &claim.own_from);
 	if (claim.n < claim.max)
 	{
 		claim.ready = store_open(TABLE_READY);
@@ -336,6 +344,7 @@ claim_possible(DbSlot *db, QueueInfo *queue)
 	claim.queue = queue;
 	claim.scheduler = scheduler_running(db);
 	claim.probe = true;
+	claim.own_from = PG_INT64_MAX;
 	claim.max = 1;
 	claim.tickets = &ticket;
 	take_due(&claim);

@@ -231,6 +231,8 @@ wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
 {
 	QueueSlot  *slot = queue->slot;
 	bool		done = false;
+	MemoryContext look = AllocSetContextCreate(CurrentMemoryContext, "jobq wait", ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(look); /* a long wait looks often */
 
 	if (slot == NULL)
 	{
@@ -240,7 +242,10 @@ wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 2 * OVERDUE_SLEEP_MS, wait_event_compat());
 			ResetLatch(MyLatch);
 			CHECK_FOR_INTERRUPTS();
+			MemoryContextReset(look);
 		}
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(look);
 		return done;
 	}
 	pg_atomic_fetch_add_u32(&slot->waiters, 1);
@@ -250,11 +255,14 @@ wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
 		while (!(done = check(arg)) && clock_now() < until)
 		{
 			CHECK_FOR_INTERRUPTS();
+			MemoryContextReset(look);
 			sleep_once(slot, until);
 		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(leave_waiters, PointerGetDatum(slot));
 	leave_waiters(0, PointerGetDatum(slot));
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(look);
 	return done;
 }
 

@@ -6,9 +6,10 @@
  * A drop waits for whoever has a job of the queue in hand; a purge passes
  * over what it would have to wait for.
  *
- * Whoever enqueued to a queue takes its lock before the commit, and hears
- * there that it is gone: no job is left without a queue, and none is dropped
- * that was committed after the drop had looked (xact_lock_queue).
+ * Whoever enqueued to a queue holds off its drop from just before the commit
+ * on, or hears there that it is gone: no job is left without a queue, and
+ * none is dropped that was committed after the drop had looked
+ * (xact_begin_drop).
  *
  *-------------------------------------------------------------------------
  */
@@ -165,6 +166,7 @@ jobq_drop_queue(PG_FUNCTION_ARGS)
 	static SpiStatement drop = {
 		.sql = "DELETE FROM jobq.queue WHERE id = $1", .result = SPI_OK_DELETE, .nargs = 1, .argtypes = {INT4OID}};
 	DbSlot *db = meta_begin("drop_queue", VERB_WRITES);
+	QueueInfo *queue;
 	text *name;
 	SpiScope scope;
 	Datum value;
@@ -182,7 +184,10 @@ jobq_drop_queue(PG_FUNCTION_ARGS)
 	id = admin_queue_id(name);
 	if (id == 0)
 		admin_no_such_queue(name);
-	xact_lock_queue(id, ExclusiveLock);
+	queue = meta_queue_by_id(id);
+	if (queue == NULL)
+		admin_no_such_queue(name);
+	xact_begin_drop(queue);
 	refuse_if_routed_to(name, id);
 	if (!PG_GETARG_BOOL(1))
 		refuse_if_in_use(name, id);

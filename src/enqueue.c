@@ -76,6 +76,11 @@ start_time(FunctionCallInfo fcinfo, TimestampTz now)
 	run_at = PG_GETARG_TIMESTAMPTZ(ARG_RUN_AT);
 	if (TIMESTAMP_NOT_FINITE(run_at))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("run_at must be finite")));
+	if (run_at > timestamp_add(now, JOBQ_MAX_DELAY_USECS))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("run_at is too far in the future"),
+				 errdetail("The longest delay allowed is " INT64_FORMAT " days.", JOBQ_MAX_DELAY_USECS / USECS_PER_DAY)));
 	return run_at;
 }
 

@@ -1,14 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * expire.c
- *		Leases whose time is over end, and jobs whose claims keep being
- *		rolled back count an attempt.
- *
- * The lease row comes first: it is locked exclusively without waiting, and
- * only then a new snapshot shows which of its jobs are still unfinished. A
- * finished key-share locker leaves no trace on the row, so a job judged by
- * an older snapshot could be ended twice. A lease that somebody is
- * finishing is passed over.
+ *		Finds the leases whose time is over, and the jobs whose claims keep
+ *		being rolled back.
  *
  * lease_cursor and lease_low work as delayed_cursor and delayed_low do (see
  * promote.c), one pair per database.
@@ -25,6 +19,7 @@
 #include "utils/memutils.h"
 
 #include "maintain.h"
+#include "overdue.h"
 #include "retire.h"
 #include "store.h"
 #include "timeutil.h"
@@ -123,11 +118,17 @@ find_expired(StoreTable *lease, Snapshot snapshot, TimestampTz now)
 		expiry.reached = DatumGetTimestampTz(store_walk_key(&walk, 1));
 		if (visible)
 		{
-			store_lease_read(walk.slot, row);
-			if (maintain_is_skipped(row->token, &until))
+			int64		token = DatumGetInt64(slot_value(walk.slot, Anum_lease_token));
+
+			if (maintain_is_skipped(token, &until))
 				leave_lease(expiry.reached, until);
 			else
+			{
+				maintain_working_on(token);
+				store_lease_read(walk.slot, row);
+				maintain_working_on(0);
 				expiry.nleases++;
+			}
 		}
 		/* the next transaction starts at reached again, and that must be progress */
 		expiry.more = (expiry.nleases >= EXPIRE_LEASES || walk.walked >= EXPIRE_WALK) && expiry.reached > expiry.start;
@@ -154,84 +155,12 @@ peek(StoreTable *lease, Snapshot snapshot, TimestampTz now)
 	return next;
 }
 
-/* Locks the leases that were found; those that cannot be had now, or were extended, leave the list. */
+/* Notes a lease that somebody is finishing. */
 static void
-lock_leases(StoreTable *lease)
+leave_busy(TimestampTz ends)
 {
-	int			kept = 0;
-
-	for (int i = 0; i < expiry.nleases; i++)
-	{
-		Lease	   *row = &expiry.leases[i];
-		TimestampTz ends = row->lease_until;
-		TM_Result	result = store_lease_lock(lease, row, LEASE_EXCLUSIVE, false);
-
-		if (result == TM_WouldBlock || result == TM_BeingModified)
-		{
-			leave_lease(ends, DT_NOEND);
-			pass.busy = true;
-		}
-		else if (result == TM_Ok && row->lease_until <= clock_now())
-			expiry.leases[kept++] = *row;
-	}
-	expiry.nleases = kept;
-}
-
-/* Ends one locked lease: each job that is still there has failed once more, or was cancelled. */
-static void
-end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, TupleTableSlot *job)
-{
-	QueueInfo  *queue = meta_queue_by_id(row->queue_id);
-	int			unfinished = 0;
-
-	for (int i = 0; queue && i < row->njobs; i++)
-	{
-		Attempt		attempt;
-
-		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
-			continue;
-		memset(&attempt, 0, sizeof(attempt));
-		attempt.token = row->token;
-		attempt.attempt = row->attempts[i];
-		attempt.started = row->started;
-		attempt.worker = row->worker;
-		attempt.progress = row->progress;
-		if (row->cancel & (UINT64CONST(1) << i))
-			(void) retire_finish(retire, queue, job, 'x', &attempt);
-		else
-			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
-		unfinished++;
-	}
-	if (unfinished > 0)
-	{
-		xact_count(queue, COUNT_ACTIVE, -unfinished);
-		xact_count(queue, TOTAL_EXPIRED_LEASES, 1);
-	}
-	/* without waiting, our own lock would pass for somebody else's */
-	if (store_delete(lease, &row->tid, true) != TM_Ok)
-		elog(ERROR, "lease " INT64_FORMAT " changed although it is locked", row->token);
-}
-
-static void
-end_leases(StoreTable *lease)
-{
-	Retire		retire;
-	Snapshot	snapshot;
-	TupleTableSlot *job;
-
-	retire_begin(&retire);
-	job = store_read_slot(retire.job);
-	snapshot = store_snapshot();
-	for (int i = 0; i < expiry.nleases; i++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		maintain_working_on(expiry.leases[i].token);
-		end_lease(&retire, lease, &expiry.leases[i], snapshot, job);
-		maintain_working_on(0);
-	}
-	store_snapshot_done(snapshot);
-	ExecDropSingleTupleTableSlot(job);
-	retire_end(&retire);
+	leave_lease(ends, DT_NOEND);
+	pass.busy = true;
 }
 
 /* Ends a pass: what was left is tried again after a while. Returns when. */
@@ -280,9 +209,8 @@ expire_run(Maintain *m)
 		expiry.next = peek(lease, snapshot, now);
 	}
 	store_snapshot_done(snapshot);
-	lock_leases(lease);
-	if (expiry.nleases > 0)
-		end_leases(lease);
+	expiry.nleases = overdue_lock(lease, expiry.leases, expiry.nleases, leave_busy);
+	overdue_end(lease, expiry.leases, expiry.nleases, maintain_working_on);
 	store_close(lease);
 	maintain_end(m);
 

@@ -117,6 +117,8 @@ take_ticket(Work *w)
 	JobqTable from;
 	TakeResult result = retire_take_ticket(r, w->queue, w->job, &w->ticket, &from);
 
+	if (result == TAKE_NONE)
+		return false;
 	if (result == TAKE_BUSY)
 	{
 		if (store_delete(from == TABLE_READY ? r->ready : r->delayed, &w->ticket.tid, true) != TM_Ok)
@@ -124,10 +126,9 @@ take_ticket(Work *w)
 		/* the other one gave it back */
 		if (from == TABLE_READY)
 			xact_took_ready(w->queue, w->ticket.lane, w->ticket.priority, w->ticket.seq);
-		xact_count(w->queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
-		result = TAKE_OK;
 	}
-	return result == TAKE_OK;
+	xact_count(w->queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+	return true;
 }
 
 /* Finds out where a job stands, and takes its ticket if it waits. Waits for whoever has the ticket in hand. */

@@ -7,9 +7,8 @@
  * include downwards only, in this order:
  *
  *		jobq compat < guc timeutil < debug settings shmem < cursor meta
- *		< args backoff ident spi store xact
- *		< admin claim leases maintain retire stats < finish scheduler
- *		< launcher
+ *		< args backoff ident spi store xact < retire < overdue
+ *		< admin claim leases maintain stats < finish scheduler < launcher
  *
  *-------------------------------------------------------------------------
  */

@@ -24,6 +24,9 @@
 #include "debug.h"
 #include "leases.h"
 
+/* Pairs in one call: each may name a lease of its own, which is held in memory. */
+#define MAX_LEASE_ITEMS 100000
+
 /* The place of a job in a lease, or -1. */
 int
 lease_position(const Lease *lease, int64 job_id)
@@ -79,6 +82,9 @@ lease_items_args(FunctionCallInfo fcinfo, int *n)
 	int64	   *tokens = arg_bigints(fcinfo, 1, "tokens", 0, &ntokens);
 	LeaseItem  *items = palloc0(Max(*n, 1) * sizeof(LeaseItem));
 
+	if (*n > MAX_LEASE_ITEMS)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("job_ids has more than %d elements", MAX_LEASE_ITEMS)));
 	if (*n != ntokens)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("job_ids has %d elements but tokens has %d", *n, ntokens)));
@@ -130,12 +136,15 @@ leases_group(LeaseList *list, LeaseItem *items, int n)
 	list->lease = store_open(TABLE_LEASE);
 	list->items = items;
 	list->nitems = n;
-	list->groups = palloc0(Max(n, 1) * sizeof(LeaseGroup));
 	list->ngroups = 0;
 	for (int i = 0; i < n; i++)
 		order[i] = &items[i];
 	if (n > 1)
 		qsort(order, n, sizeof(LeaseItem *), by_token);
+	for (int i = 0; i < n; i++)
+		list->ngroups += i == 0 || order[i]->token != order[i - 1]->token;
+	list->groups = palloc0(Max(list->ngroups, 1) * sizeof(LeaseGroup));
+	list->ngroups = 0;
 	for (int i = 0; i < n; i++)
 	{
 		LeaseGroup *group;

@@ -93,8 +93,8 @@ extern bool retire_delete(Retire *r, TupleTableSlot *job);
 extern Datum retire_origin_headers(Datum headers, bool isnull, const Origin *from);
 
 /*
- * Finds the ticket of a waiting job in ready or delayed and deletes it without waiting. TAKE_OK: it is counted out; TAKE_OK and TAKE_BUSY
- * tell the ticket and where it was.
+ * Finds the ticket of a waiting job in ready or delayed and deletes it without waiting. TAKE_OK and TAKE_BUSY tell the ticket and
+ * where it was; the caller counts it out.
  */
 typedef enum TakeResult
 {

@@ -94,6 +94,8 @@ init_shared(char *base)
 		ConditionVariableInit(&jobq_queues[i].wake);
 		pg_atomic_init_u32(&jobq_queues[i].turn, 0);
 		pg_atomic_init_u32(&jobq_queues[i].waiters, 0);
+		pg_atomic_init_u32(&jobq_queues[i].committing, 0);
+		pg_atomic_init_u32(&jobq_queues[i].dropping, 0);
 		for (int lane = 0; lane < NUM_LANES; lane++)
 			jobq_queues[i].lane_head[lane] = -1;
 	}
@@ -199,6 +201,7 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 	slot->delayed_low = DT_NOEND;
 	slot->notify_pending = false;
 	SpinLockRelease(&slot->mutex);
+	pg_atomic_write_u32(&slot->dropping, 0);
 	LWLockRelease(&slot->cursor_lock);
 }
 

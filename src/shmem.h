@@ -78,6 +78,10 @@ typedef struct QueueSlot
 	ConditionVariable wake;
 	pg_atomic_uint32 waiters;
 
+	/* A drop raises dropping, then waits until no commit is under way; a commit counts itself in, then looks at dropping. */
+	pg_atomic_uint32 committing;
+	pg_atomic_uint32 dropping;
+
 	/* under mutex */
 	bool		exact; /* counts are those of the tables */
 	int64		counts[NUM_COUNTERS];

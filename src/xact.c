@@ -20,6 +20,7 @@
 #include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
@@ -34,6 +35,8 @@ typedef struct PendingQueue
 	QueueSlot  *slot; /* NULL: the queue has none */
 	int32		queue_id;
 	bool		enqueued;
+	bool		committing; /* counted in slot->committing */
+	bool		dropping;	/* raised slot->dropping */
 	bool		notify;
 	int			made; /* tickets made ready */
 	TimestampTz due;  /* earliest delayed ticket made */
@@ -483,16 +486,78 @@ dropped_here(int32 queue_id)
 	return false;
 }
 
+/*
+ * Holds off a drop of the queue until this transaction has ended, or waits for one that is under way: a job enqueued beside a drop would
+ * be an orphan. Usually that takes one atomic increment.
+ */
+static void
+hold_off_drop(PendingQueue *p)
+{
+	QueueSlot  *slot = p->slot;
+
+	if (slot && slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
+	{
+		pg_atomic_fetch_add_u32(&slot->committing, 1); /* a full barrier */
+		p->committing = true;
+		if (pg_atomic_read_u32(&slot->dropping) == 0)
+			return;
+		pg_atomic_fetch_sub_u32(&slot->committing, 1);
+		p->committing = false;
+	}
+	xact_lock_queue(p->queue_id, ShareLock);
+}
+
+/* Takes back what this transaction raised in the slots, from the given entry on. */
+static void
+leave_slots(int first)
+{
+	for (int i = first; i < queues.n; i++)
+	{
+		PendingQueue *p = QUEUE(i);
+
+		if (p->committing)
+			pg_atomic_fetch_sub_u32(&p->slot->committing, 1);
+		if (p->dropping && p->slot->queue_id == p->queue_id && p->slot->db_oid == MyDatabaseId)
+			pg_atomic_write_u32(&p->slot->dropping, 0);
+		p->committing = p->dropping = false;
+	}
+}
+
+/*
+ * Starts the drop of a queue: waits for commits that bring jobs into it, and holds off later ones until this transaction ends; they then
+ * find that the queue is gone.
+ */
+void
+xact_begin_drop(QueueInfo *queue)
+{
+	PendingQueue *p = pending_queue(queue);
+
+	xact_lock_queue(queue->id, ExclusiveLock);
+	if (p->slot == NULL)
+		return;
+	p->dropping = true;
+	pg_atomic_write_u32(&p->slot->dropping, 1);
+	pg_memory_barrier();
+	while (pg_atomic_read_u32(&p->slot->committing) > 0)
+	{
+		CHECK_FOR_INTERRUPTS();
+		pg_usleep(1000); /* a commit's length; there is nothing to be woken by */
+	}
+}
+
 /* Last checks before a commit; may fail. */
 static void
-before_commit(void)
+before_commit(bool prepare)
 {
 	for (int i = 0; i < queues.n; i++)
 	{
 		if (!QUEUE(i)->enqueued)
 			continue;
-		/* waits for a drop_queue under way: without this, a job enqueued beside it would be an orphan */
-		xact_lock_queue(QUEUE(i)->queue_id, ShareLock);
+		if (prepare)
+			xact_lock_queue(QUEUE(i)->queue_id, ShareLock); /* stays with the prepared transaction */
+		else
+			hold_off_drop(QUEUE(i));
+		AcceptInvalidationMessages();
 		if (meta_queue_by_id(QUEUE(i)->queue_id) == NULL && !dropped_here(QUEUE(i)->queue_id))
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("a queue that this transaction enqueued to was dropped")));
 	}
@@ -517,7 +582,7 @@ xact_callback(XactEvent event, void *arg)
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			before_commit();
+			before_commit(false);
 			choose_asynchronous_commit();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -526,7 +591,7 @@ xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has taken jobs"),
 						 errhint("Commit the dequeue in a transaction of its own.")));
-			before_commit();
+			before_commit(true);
 			break;
 		case XACT_EVENT_PREPARE:
 			/* no callback tells of COMMIT PREPARED: the scheduler recounts and rescans when no prepared transaction is left */
@@ -535,6 +600,7 @@ xact_callback(XactEvent event, void *arg)
 			db->activity++;
 			SpinLockRelease(&db->mutex);
 			shmem_wake_scheduler(db);
+			leave_slots(0);
 			forget_all();
 			break;
 		case XACT_EVENT_COMMIT:
@@ -542,6 +608,7 @@ xact_callback(XactEvent event, void *arg)
 				synchronous_commit = saved_synchronous_commit;
 			saved_synchronous_commit = -1;
 			at_commit();
+			leave_slots(0);
 			forget_all();
 			break;
 		case XACT_EVENT_ABORT:
@@ -550,6 +617,7 @@ xact_callback(XactEvent event, void *arg)
 			saved_synchronous_commit = -1;
 			if (db)
 				at_abort(0, 0);
+			leave_slots(0);
 			forget_all();
 			break;
 		default:
@@ -575,6 +643,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		at_abort(r, j);
+		leave_slots(q);
 		queues.n = q;
 		ranges.n = r;
 		jobs.n = j;

@@ -23,12 +23,14 @@ class Admin(Client):
 				self.journal.write('note', e=str(e))
 
 	def pick(self, n):
-		"""Some live jobs, straight from the table."""
+		"""Some live jobs, straight from the table. What they are is noted: nobody else may ever see them."""
 		lo, hi = self.execute('SELECT min(id), max(id) FROM jobq.job')[0]
 		if lo is None:
 			return []
-		return [r[0] for r in self.execute('SELECT id FROM jobq.job WHERE id >= %s ORDER BY id LIMIT %s',
-			(self.rng.randint(lo, hi), n))]
+		rows = self.execute("""SELECT j.id, j.payload->>'u', q.name FROM jobq.job j JOIN jobq.queue q ON q.id = j.queue_id
+			WHERE j.id >= %s ORDER BY j.id LIMIT %s""", (self.rng.randint(lo, hi), n))
+		self.journal.write('met', jobs=[list(r) for r in rows])
+		return [r[0] for r in rows]
 
 	def step(self):
 		r, x = self.rng, self.rng.random()

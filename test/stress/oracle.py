@@ -83,14 +83,14 @@ class Job:
 		self.queue = None
 		self.enqueue = None		# Call; None for a job that a dead letter queue made
 		self.deliveries, self.acts, self.cancels, self.deletes, self.moves = [], [], [], [], []
-		self.history, self.dead, self.live = [], [], False
+		self.history, self.dead, self.live, self.met = [], [], False, False
 
 	def __repr__(self):
 		return 'job %s (%s)' % (self.id, self.u)
 
 	@property
 	def seen(self):
-		return bool(self.deliveries or self.history or self.dead or self.live)
+		return bool(self.deliveries or self.history or self.dead or self.live or self.met)
 
 
 class Oracle:
@@ -214,6 +214,10 @@ class Oracle:
 			self.job_of(row['id'], row['u'], row['queue'], 'dead').dead.append(row)
 		for job_id, row in self.state.live.items():
 			self.job_of(job_id, row['u'], row['queue'], 'job').live = True
+		for client, e in self.j.events:
+			if e['k'] == 'met':
+				for job_id, u, queue in e['jobs']:
+					self.job_of(job_id, u, queue, client).met = True
 
 	ACCEPTED = {
 		'complete': {'ok': 'yes', 'already': 'already'},
@@ -432,7 +436,7 @@ class Oracle:
 				low, high = self.check_handover(job, prev, d)
 				lo, hi, since = prev.attempt + low, prev.attempt + high, prev.call.t0
 			again = self.state.redriven.get(job.id, INF)
-			if d.call.t0 > again and (prev is None or prev.call.t0 < again):
+			if d.call.t1 > again and (prev is None or prev.call.t1 < again):
 				lo, hi, since, rolled, maybe = 1, 1, again, 0, 0	# a new life
 			blind = self.blind_between(job.queue, since, d.call.t1)
 			hi += maybe + blind + (rolled + blind) // 3
@@ -555,7 +559,7 @@ class Oracle:
 				self.counts['purged'] += 1
 				return
 			else:
-				self.bad('lost', 'enqueued by %r, and gone' % job.enqueue, job)
+				self.bad('lost', '%s, and gone' % ('enqueued by %r' % job.enqueue if job.enqueue else 'made as a dead letter'), job)
 			if job.queue in self.state.purged and not sure and not any(c.answered for c in asked + deleted):
 				self.counts['perhaps purged'] += 1
 		self.counts['completed' if any(h['state'] == 'c' for h in job.history) or (not rows and sure) else

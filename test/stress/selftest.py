@@ -254,6 +254,12 @@ def good(f):
 	f.call('admin', 'redrive', dict(q='keep'), 1)
 	f.state.redriven[n] = f.tick()
 	f.complete(n, f.take(n), failures='again')
+	# dead letter passed on, and deleted there before anybody else saw it
+	n = f.enqueue('routed, deleted', 'route')
+	f.act('fail', n, f.take(n), 'dead', err='no')
+	f.ids += 1
+	f.journal('admin').write('met', jobs=[[f.ids, 'routed, deleted', 'dlq']])
+	f.call('admin', 'delete_jobs', dict(js=[f.ids]), 1)
 	# paused in between
 	f.call('admin', 'pause', dict(q='keep'))
 	f.call('w', 'dequeue', dict(q='keep', n=1, l=1, w=0), [])
@@ -402,6 +408,22 @@ def dead_letter_passed_on_twice(f):
 		f.ids += 1
 		f.u[f.ids], f.queue[f.ids] = 'z', 'dlq'
 		f.complete(f.ids, f.take(f.ids))
+
+
+@case('lost')
+def passed_on_and_gone(f):
+	z = f.enqueue('z', 'route')
+	f.act('fail', z, f.take(z), 'dead', err='no')
+	f.ids += 1
+	f.journal('admin').write('met', jobs=[[f.ids, 'z', 'dlq']])
+
+
+@case('ghost')
+def rolled_back_job_is_met(f):
+	x = f.begin('p')
+	z = f.enqueue('z', x=x)
+	f.end('p', x, 'r', 'rollback')
+	f.journal('admin').write('met', jobs=[[z, 'z', 'keep']])
 
 
 @case('id_twice')

@@ -1,0 +1,197 @@
+/*-------------------------------------------------------------------------
+ *
+ * overdue.c
+ *		Ends leases whose time is over.
+ *
+ * The lease row comes first: it is locked exclusively without waiting, and
+ * only then a new snapshot shows which of its jobs are still unfinished. A
+ * finished key-share locker leaves no trace on the row, so a job judged by
+ * an older snapshot could be ended twice. A lease that somebody is
+ * finishing is passed over.
+ *
+ * The scheduler does this when it is due (expire.c); a dequeue does it for
+ * its own queue while no scheduler runs.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "miscadmin.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/resowner.h"
+
+#include "ident.h"
+#include "overdue.h"
+#include "retire.h"
+#include "timeutil.h"
+#include "xact.h"
+
+/* While no scheduler runs, each session looks for overdue leases at most so often, and at so many entries. */
+#define LOOK_PAUSE (200 * 1000)
+#define LOOK_WALK 20000
+/* After an error in it. */
+#define FAILURE_PAUSE (10 * USECS_PER_SEC)
+
+/*
+ * Locks leases that were found; those that cannot be had now or were extended leave the list, the former through busy (may be NULL).
+ * Returns how many are left.
+ */
+int
+overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy) (TimestampTz ends))
+{
+	int			kept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		TimestampTz ends = rows[i].lease_until;
+		TM_Result	result = store_lease_lock(lease, &rows[i], LEASE_EXCLUSIVE, false);
+
+		if (result == TM_Ok && rows[i].lease_until <= clock_now())
+			rows[kept++] = rows[i];
+		else if ((result == TM_WouldBlock || result == TM_BeingModified) && busy)
+			busy(ends);
+	}
+	return kept;
+}
+
+/* Ends one locked lease: each job that is still there has failed once more, or was cancelled. */
+static void
+end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, TupleTableSlot *job)
+{
+	QueueInfo  *queue = meta_queue_by_id(row->queue_id);
+	int			unfinished = 0;
+
+	for (int i = 0; queue && i < row->njobs; i++)
+	{
+		Attempt		attempt;
+
+		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
+			continue;
+		memset(&attempt, 0, sizeof(attempt));
+		attempt.token = row->token;
+		attempt.attempt = row->attempts[i];
+		attempt.started = row->started;
+		attempt.worker = row->worker;
+		attempt.progress = row->progress;
+		if (row->cancel & (UINT64CONST(1) << i))
+			(void) retire_finish(retire, queue, job, 'x', &attempt);
+		else
+			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
+		unfinished++;
+	}
+	if (unfinished > 0)
+	{
+		xact_count(queue, COUNT_ACTIVE, -unfinished);
+		xact_count(queue, TOTAL_EXPIRED_LEASES, 1);
+	}
+	/* without waiting, our own lock would pass for somebody else's */
+	if (store_delete(lease, &row->tid, true) != TM_Ok)
+		elog(ERROR, "lease " INT64_FORMAT " changed although it is locked", row->token);
+}
+
+/* Ends leases that overdue_lock has locked. working_on (may be NULL) is told the token in hand, and 0 after it. */
+void
+overdue_end(StoreTable *lease, Lease *rows, int n, void (*working_on) (int64 token))
+{
+	Retire		retire;
+	Snapshot	snapshot;
+	TupleTableSlot *job;
+
+	if (n == 0)
+		return;
+	retire_begin(&retire);
+	job = store_read_slot(retire.job);
+	snapshot = store_snapshot();
+	for (int i = 0; i < n; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (working_on)
+			working_on(rows[i].token);
+		end_lease(&retire, lease, &rows[i], snapshot, job);
+		if (working_on)
+			working_on(0);
+	}
+	store_snapshot_done(snapshot);
+	ExecDropSingleTupleTableSlot(job);
+	retire_end(&retire);
+}
+
+/* Finds and ends overdue leases of one queue; returns how many. */
+static int
+end_some(QueueInfo *queue, int max, TimestampTz from)
+{
+	StoreTable *lease = store_open(TABLE_LEASE);
+	Snapshot	snapshot = store_snapshot();
+	Lease	   *rows = palloc(max * sizeof(Lease));
+	int			n = 0;
+	int			looked = 0;
+	StoreScan	scan;
+
+	store_lease_scan(&scan, lease, snapshot, from, clock_now());
+	while (n < max && looked++ < LOOK_WALK && store_scan_next(&scan))
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (DatumGetInt32(slot_value(scan.slot, Anum_lease_queue_id)) == queue->id)
+			store_lease_read(scan.slot, &rows[n++]);
+	}
+	store_scan_end(&scan);
+	store_snapshot_done(snapshot);
+	n = overdue_lock(lease, rows, n, NULL);
+	overdue_end(lease, rows, n, NULL);
+	store_close(lease);
+	pfree(rows);
+	return n;
+}
+
+/*
+ * For a dequeue while no scheduler runs: ends up to max overdue leases of the queue, in the caller's transaction. The tickets it makes
+ * have sequence numbers from *first_seq on, and this transaction may take them. Returns how many leases were ended. One that cannot be
+ * ended does not disturb the dequeue.
+ */
+int
+overdue_end_some(DbSlot *db, QueueInfo *queue, int max, int64 *first_seq)
+{
+	static TimestampTz not_before = 0;
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	TimestampTz now = clock_now();
+	TimestampTz next;
+	TimestampTz from;
+	volatile int ended = 0;
+
+	SpinLockAcquire(&db->mutex);
+	next = db->next_lease;
+	from = Min(db->lease_cursor, db->lease_low);
+	SpinLockRelease(&db->mutex);
+	if (next > now || (now < not_before && not_before - now <= FAILURE_PAUSE))
+		return 0;
+	not_before = now + LOOK_PAUSE;
+	*first_seq = ident_job_id(db);
+	BeginInternalSubTransaction(NULL);
+	PG_TRY();
+	{
+		ended = end_some(queue, max, from);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		ErrorData  *error;
+
+		MemoryContextSwitchTo(context);
+		error = CopyErrorData();
+		FlushErrorState();
+		RollbackAndReleaseCurrentSubTransaction();
+		MemoryContextSwitchTo(context);
+		CurrentResourceOwner = owner;
+		if (error->sqlerrcode == ERRCODE_QUERY_CANCELED)
+			ReThrowError(error);
+		ereport(LOG, (errmsg("jobq could not end an expired lease: %s", error->message)));
+		not_before = now + FAILURE_PAUSE;
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return ended;
+}
