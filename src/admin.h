@@ -4,11 +4,13 @@
 
 #include "jobq.h"
 
+#include "compat.h"
+
 #include "storage/lockdefs.h"
 
 extern void admin_lock_name(const text *name, LOCKMODE mode);
 extern void admin_lock_routes(void);
 extern int32 admin_queue_id(const text *name);
-extern void admin_no_such_queue(const text *name) pg_attribute_noreturn();
+JOBQ_NORETURN extern void admin_no_such_queue(const text *name);
 
 #endif

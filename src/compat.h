@@ -28,6 +28,13 @@
 #error "jobq needs PostgreSQL 15 or later"
 #endif
 
+/* Before a declaration: the function does not return. */
+#if PG_VERSION_NUM >= 180000
+#define JOBQ_NORETURN pg_noreturn
+#else
+#define JOBQ_NORETURN __attribute__((noreturn))
+#endif
+
 static inline IndexScanDesc
 index_beginscan_compat(Relation heap, Relation index, Snapshot snapshot, int nkeys)
 {

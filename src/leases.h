@@ -4,6 +4,8 @@
 
 #include "jobq.h"
 
+#include "compat.h"
+
 #include "utils/jsonb.h"
 
 #include "store.h"
@@ -70,6 +72,6 @@ extern int	lease_position(const Lease *lease, int64 job_id);
 extern const char *item_status_name(ItemStatus status);
 extern LeaseItem *lease_items_args(FunctionCallInfo fcinfo, int *n);
 extern void lease_items_result(FunctionCallInfo fcinfo, LeaseItem *items, int n);
-extern void lease_lost(int64 job_id) pg_attribute_noreturn();
+JOBQ_NORETURN extern void lease_lost(int64 job_id);
 
 #endif

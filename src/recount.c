@@ -8,12 +8,15 @@
  * The count is that of one snapshot, which is published under count_lock.
  * Every commit applies its changes to the counters, and while a recount
  * runs also to recount[] if the published snapshot does not show it. So the
- * count plus recount[] is exact at the moment it is put in place.
+ * count plus recount[] is exact at the moment it is put in place. A commit
+ * that the snapshot shows, but that comes to apply its changes only after
+ * that, leaves them out: the snapshot stays published.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
@@ -96,6 +99,8 @@ publish_snapshot(DbSlot *db)
 	fits = snapshot->xcnt <= RECOUNT_MAX_XIDS;
 	if (fits)
 	{
+		db->recount_id++;
+		db->recount_next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 		db->recount_xmin = snapshot->xmin;
 		db->recount_xmax = snapshot->xmax;
 		db->recount_nxids = snapshot->xcnt;
@@ -206,6 +211,7 @@ install(Maintain *m, Count *counts, int n)
 		{
 			for (int g = 0; g < NUM_GAUGES; g++)
 				slot->counts[g] = counts[i].gauges[g] + slot->recount[g];
+			slot->counted_by = m->db->recount_id;
 			slot->exact = true;
 		}
 		SpinLockRelease(&slot->mutex);

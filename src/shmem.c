@@ -195,6 +195,7 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 	slot->queue_id = queue_id;
 	slot->exact = false;
 	memset(slot->counts, 0, sizeof(slot->counts));
+	slot->counted_by = 0;
 	memset(slot->recount, 0, sizeof(slot->recount));
 	slot->next_due = DT_NOBEGIN;
 	slot->delayed_cursor = DT_NOBEGIN;

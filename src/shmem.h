@@ -85,6 +85,7 @@ typedef struct QueueSlot
 	/* under mutex */
 	bool		exact; /* counts are those of the tables */
 	int64		counts[NUM_COUNTERS];
+	uint64		counted_by;			  /* recount_id of the count in counts */
 	int64		recount[NUM_GAUGES]; /* changes that a running recount does not see in its snapshot */
 	TimestampTz next_due;		/* earliest delayed ticket; DT_NOBEGIN: not known */
 	TimestampTz delayed_cursor; /* no live ticket due before it, but for delayed_low */
@@ -124,9 +125,14 @@ typedef struct DbSlot
 	TimestampTz next_rescan;	 /* not before */
 	TimestampTz totals_since;
 
-	/* A recount's snapshot, under count_lock: changes it shows are already in the count. */
+	/*
+	 * The last recount's snapshot, under count_lock: changes it shows are already in the count. It stays after the recount, for a
+	 * transaction that was visible to it and applies its changes late.
+	 */
 	LWLock		count_lock;
 	bool		recounting;
+	uint64		recount_id;
+	uint64		recount_next_xid; /* full transaction id: none from it on is shown */
 	TransactionId recount_xmin;
 	TransactionId recount_xmax;
 	int			recount_nxids;

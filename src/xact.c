@@ -331,10 +331,14 @@ xact_register_database(Oid ext_oid)
 	db = shmem_db(MyDatabaseId, ext_oid);
 }
 
-/* Whether a change made by this transaction is already part of a running recount. Caller holds count_lock. */
+/* Whether the last recount's snapshot shows this transaction. Caller holds count_lock. */
 static bool
-recount_sees(TransactionId xid)
+recount_sees(FullTransactionId full)
 {
+	TransactionId xid = XidFromFullTransactionId(full);
+
+	if (db->recount_id == 0 || U64FromFullTransactionId(full) >= db->recount_next_xid)
+		return false;
 	if (TransactionIdPrecedes(xid, db->recount_xmin))
 		return true;
 	if (TransactionIdFollowsOrEquals(xid, db->recount_xmax))
@@ -345,9 +349,9 @@ recount_sees(TransactionId xid)
 	return true;
 }
 
-/* Applies one queue's changes. True: its scheduler has something to do. */
+/* Applies one queue's changes; seen: the last recount's snapshot shows them. True: its scheduler has something to do. */
 static bool
-apply_queue(PendingQueue *p, bool recount)
+apply_queue(PendingQueue *p, bool seen)
 {
 	QueueSlot  *slot = p->slot;
 	bool		wake_scheduler = false;
@@ -358,9 +362,12 @@ apply_queue(PendingQueue *p, bool recount)
 	SpinLockAcquire(&slot->mutex);
 	if (slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
 	{
-		for (int i = 0; i < NUM_COUNTERS; i++)
+		/* what the recount that made these counts has seen is in them */
+		bool		counted = seen && slot->counted_by == db->recount_id;
+
+		for (int i = counted ? NUM_GAUGES : 0; i < NUM_COUNTERS; i++)
 			slot->counts[i] += p->counts[i];
-		if (recount)
+		if (db->recounting && !seen)
 			for (int i = 0; i < NUM_GAUGES; i++)
 				slot->recount[i] += p->counts[i];
 		if (p->due < slot->delayed_low)
@@ -411,16 +418,16 @@ announce_range(PendingRange *p)
 
 /* Applies the counters and due times; true when the scheduler must look. */
 static bool
-apply_queues(TransactionId xid)
+apply_queues(FullTransactionId xid)
 {
 	bool		wake = false;
-	bool		recount;
+	bool		seen;
 
 	/* shared: appliers do not disturb each other, only a recount's two ends do */
 	LWLockAcquire(&db->count_lock, LW_SHARED);
-	recount = db->recounting && !recount_sees(xid);
+	seen = recount_sees(xid);
 	for (int i = 0; i < queues.n; i++)
-		wake |= apply_queue(QUEUE(i), recount);
+		wake |= apply_queue(QUEUE(i), seen);
 	LWLockRelease(&db->count_lock);
 
 	SpinLockAcquire(&db->mutex);
@@ -446,7 +453,7 @@ at_commit(void)
 
 	for (int i = 0; i < ndropped; i++)
 		shmem_queue_free(MyDatabaseId, dropped[i]);
-	wake = apply_queues(GetTopTransactionIdIfAny());
+	wake = apply_queues(GetTopFullTransactionIdIfAny());
 	for (int i = 0; i < ranges.n; i++)
 		if (!RANGE(i)->took)
 			announce_range(RANGE(i));

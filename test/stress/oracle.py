@@ -290,7 +290,7 @@ class Oracle:
 	# -- rules over the whole run ---------------------------------------
 
 	EVENTS = {'wrong': 'wrong', 'odd': 'error', 'stuck': 'liveness', 'commit_refused': 'error', 'client_died': 'liveness',
-		'undrained': 'liveness', 'gauge': 'gauge', 'server_log': 'server_log'}
+		'undrained': 'liveness', 'overdue': 'liveness', 'gauge': 'gauge', 'server_log': 'server_log'}
 
 	def check_events(self):
 		for client, e in self.j.events:

@@ -100,7 +100,8 @@ class Producer(Client):
 			else:
 				self.cut_connection()
 		elif x < 0.97:
-			self.prepared()
+			if self.control.prepared:
+				self.prepared()
 		else:
 			self.broken()
 

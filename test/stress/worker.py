@@ -259,7 +259,7 @@ class Worker(Client):
 					self.fail(job, token, self.mark())
 				else:
 					self.complete_with_effect(job, token)
-				if x > 0.95:
+				if x > 0.95 and self.control.prepared:
 					gid = self.prepare()
 					if r.random() < 0.7:
 						self.finish_prepared(gid, r.random() < 0.7)

@@ -192,7 +192,6 @@ subtest 'dropped, recreated, copied' => sub {
 		promotes_ok($node, $db, "a scheduler in database $i");
 		if ($i % 2)
 		{
-			poll_until('scheduler is awake', sub { scheduler_pid($node, $db) ne '' }) if 0;
 			$node->safe_psql('postgres', "SET statement_timeout = '20s'; DROP DATABASE $db WITH (FORCE)");
 			pass('DROP DATABASE WITH FORCE, scheduler awake');
 		}
@@ -219,19 +218,19 @@ subtest 'dropped, recreated, copied' => sub {
 	my $offset = -s $node->logfile;
 	ok( poll_until('original', q{SELECT count(*) = 1 FROM jobq.ready}, node => $node, limit => $limit),
 		'the original goes on');
+	my $before = $node->safe_psql('copy', q{SELECT count(*) FROM jobq.ready});
 	$node->safe_psql('copy', q{SELECT jobq.enqueue('q', delay => '10 ms')});
 	ok( poll_until('said', sub { scalar log_lines($node, $offset, qr/does not run in database "copy"/) }),
 		'the log says that the copy is not adopted');
 	$node->safe_psql('copy', q{SELECT jobq.enqueue('q', delay => '10 ms')}) for 1 .. 3;
-	is($node->safe_psql('copy', q{SELECT count(*) FROM jobq.ready}), '0', 'the copy does nothing');
+	is($node->safe_psql('copy', q{SELECT count(*) FROM jobq.ready}), $before, 'the copy does nothing');
 	$node->safe_psql('copy', q{SELECT jobq.adopt()});
 	ok( poll_until('adopted', q{SELECT count(*) = 5 FROM jobq.ready}, node => $node, db => 'copy', limit => $limit),
 		'after adopt() it does');
 	is(scalar(log_lines($node, $offset, qr/does not run in database "copy"/)), 1, 'it was said once');
 	verify_ok($node, 'verify of the copy', 'copy');
 	verify_ok($node, 'verify of the original');
-	is( join("\n", log_lines($node, 0, qr/jobq.*(ERROR|FATAL|PANIC)/i)), '', 'no error of ours in the log')
-	  if 0;
+	is(join("\n", log_lines($node, 0, qr/jobq maintenance/)), '', 'no step of maintenance failed');
 	$node->stop;
 	server_alive_ok($node);
 };
@@ -247,24 +246,23 @@ subtest 'hostile settings' => sub {
 		CREATE FUNCTION evil.eq(int, int) RETURNS boolean LANGUAGE sql AS 'SELECT evil.bad() > 0';
 		CREATE OPERATOR evil.= (LEFTARG = int, RIGHTARG = int, FUNCTION = evil.eq);
 	});
+	my @settings = (
+		"statement_timeout = '1ms'", "lock_timeout = '1ms'",
+		"idle_in_transaction_session_timeout = '1ms'",
+		"default_transaction_isolation = 'serializable'",
+		'default_transaction_read_only = on',
+		'default_transaction_deferrable = on',
+		'search_path = evil, pg_catalog',
+		'enable_indexscan = off', 'enable_seqscan = off', 'enable_tidscan = off',
+		"plan_cache_mode = 'force_generic_plan'",
+		"session_replication_role = 'replica'",
+		"timezone = 'Asia/Kolkata'", "datestyle = 'German'", "intervalstyle = 'sql_standard'");
+	my @alters;
 	for my $what ('ROLE postgres', 'DATABASE postgres', 'ROLE ALL')
 	{
-		$node->safe_psql('template1', "ALTER $what SET $_")
-		  for (
-			"statement_timeout = '1ms'", "lock_timeout = '1ms'",
-			"idle_in_transaction_session_timeout = '1ms'",
-			"default_transaction_isolation = 'serializable'",
-			'default_transaction_read_only = on',
-			'default_transaction_deferrable = on',
-			"search_path = evil, pg_catalog",
-			'enable_indexscan = off', 'enable_seqscan = off', 'enable_tidscan = off',
-			"plan_cache_mode = 'force_generic_plan'",
-			"session_replication_role = 'replica'",
-			"timezone = 'Asia/Kolkata'", "datestyle = 'German'", "intervalstyle = 'sql_standard'");
+		push @alters, map { "ALTER $what SET $_" } @settings;
 	}
-	$node->safe_psql('template1', 'ALTER DATABASE postgres SET role = nobody');
-	my $q = 'RESET ROLE; SET statement_timeout = 0; SET default_transaction_read_only = off; SET search_path = pg_catalog;'
-	  . 'SET transaction_read_only = off; SET default_transaction_isolation = \'read committed\'; COMMIT;';
+	$node->safe_psql('postgres', join('; ', @alters, 'ALTER DATABASE postgres SET role = nobody'));
 	my $hostile = sub {
 		my ($sql) = @_;
 		local $ENV{PGOPTIONS} =

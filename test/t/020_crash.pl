@@ -169,7 +169,7 @@ is($id, $first, 'taken in a transaction');
 kill_backend($s);
 $kills++;
 is(sql("SELECT state || attempt FROM jobq.job($first)"), 'ready0', 'killed in a dequeue: the job is ready, uncounted');
-my ($again, $next_token) = split /\|/, sql(q{SELECT job_id, token FROM jobq.dequeue('kill')});
+my ($again, $next_token) = split /\|/, sql(q{SET jobq.async_dequeue = off; SELECT job_id, token FROM jobq.dequeue('kill')});
 is($again, $first, 'and is the next one taken');
 cmp_ok($next_token, '>', $token, 'under a greater token');
 counts_ok('after a killed dequeue');
