@@ -244,6 +244,26 @@ SELECT outcome($$SELECT jobq.enqueue('gone too')$$);
 ROLLBACK;
 SELECT outcome($$SELECT jobq.enqueue('gone')$$);
 
+BEGIN;
+SAVEPOINT s;
+SELECT jobq.drop_queue('bin', force => true);
+ROLLBACK TO s;
+SELECT jobq.enqueue('bin') > 0 AS job;
+COMMIT;
+SELECT count(*) FROM jobq.dequeue('bin');
+-- enqueued and dropped in one transaction
+BEGIN;
+SELECT jobq.enqueue('bin') > 0 AS job;
+SELECT jobq.drop_queue('bin', force => true), jobq.create_queue('bin');
+SELECT jobq.enqueue('bin', '"kept"') > 0 AS job;
+COMMIT;
+SELECT payload FROM jobq.dequeue('bin');
+
+-- a drop is not left undecided
+BEGIN;
+SELECT jobq.create_queue('half'), jobq.drop_queue('half');
+PREPARE TRANSACTION 'regress_jobq_half';
+
 -- A role that was granted nothing but a verb can use it, and owns what it makes.
 CREATE ROLE regress_jobq_maker;
 GRANT USAGE ON SCHEMA jobq TO regress_jobq_maker;

@@ -374,7 +374,7 @@ typedef struct ProbeWait
 	text	   *queue_name;
 } ProbeWait;
 
-/* Looks with a snapshot of its own, and leaves none behind. */
+/* Looks with a snapshot of its own; the transaction ends with the look, so that the sleep holds neither snapshot nor lock. */
 static bool
 probe_check(void *arg)
 {
@@ -387,7 +387,7 @@ probe_check(void *arg)
 	queue = meta_queue(w->queue_name);
 	possible = !queue->paused && claim_possible(db, queue);
 	PopActiveSnapshot();
-	InvalidateCatalogSnapshot();
+	SPI_commit();
 	return possible;
 }
 

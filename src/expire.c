@@ -217,7 +217,12 @@ expire_run(Maintain *m)
 	cursor = Min(expiry.reached, pass.kept);
 	pass.running = expiry.more;
 	pass.from = expiry.reached;
-	next = expiry.more ? expiry.reached : Min(expiry.next, end_pass());
+	next = expiry.reached;
+	if (!expiry.more)
+	{
+		next = end_pass();
+		next = Min(next, expiry.next);
+	}
 	SpinLockAcquire(&m->db->mutex);
 	m->db->lease_cursor = Min(cursor, m->db->lease_low);
 	m->db->next_lease = Min(next, m->db->lease_low);

@@ -125,14 +125,14 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 	return status;
 }
 
-/* Whether (job, token) was completed: in the ring of this server, or in the history that is kept. */
+/* Whether (job, token) was completed: by this transaction, in the ring of this server, or in the history that is kept. */
 static bool
 completed_before(int64 job_id, int64 token)
 {
 	Snapshot	snapshot;
 	bool		found = false;
 
-	if (shmem_done_known(MyDatabaseId, job_id, token))
+	if (xact_done_here(job_id, token) || shmem_done_known(MyDatabaseId, job_id, token))
 		return true;
 	snapshot = store_snapshot();
 	for (int which = TABLE_HISTORY; which < NUM_TABLES && !found; which++)

@@ -213,6 +213,22 @@ free_dropped(void)
 	pfree(used);
 }
 
+/* A database found no slot: one of those that have one may have lost the extension, which its scheduler will find out. */
+static void
+look_at_all(void)
+{
+	jobq_shared->dbs_overflowed = false;
+	for (int i = 0; i < jobq_max_databases; i++)
+	{
+		DbSlot	   *db = &jobq_dbs[i];
+
+		SpinLockAcquire(&db->mutex);
+		if (OidIsValid(db->db_oid) && db->scheduler_pid == 0)
+			db->wanted = true;
+		SpinLockRelease(&db->mutex);
+	}
+}
+
 static Child *
 find_child(Oid db_oid)
 {
@@ -462,7 +478,11 @@ start_wanted(void)
 			if (db->wanted)
 				due = DT_NOBEGIN;
 			if (!TIMESTAMP_IS_NOEND(due))
-				due = Max(due, backed_off(db));
+			{
+				TimestampTz earliest = backed_off(db);
+
+				due = Max(due, earliest);
+			}
 		}
 		SpinLockRelease(&db->mutex);
 		if (TIMESTAMP_IS_NOEND(due) || find_child(db_oid))
@@ -470,7 +490,10 @@ start_wanted(void)
 		if (due > clock_now())
 			next = Min(next, due);
 		else if (!database_is_open(db_oid))
-			next = Min(next, put_off(db));
+		{
+			due = put_off(db);
+			next = Min(next, due);
+		}
 		else if (!start_child(db_oid, -1))
 			return Min(next, slots_not_before);
 	}
@@ -482,12 +505,15 @@ static TimestampTz
 look(bool woken)
 {
 	TimestampTz next;
+	TimestampTz next_probe;
 
 	reap_children();
 	if (!jobq_enabled)
 		return DT_NOEND;
 	if (woken)
 		free_dropped();
+	if (jobq_shared->dbs_overflowed)
+		look_at_all();
 	if (!probes_listed)
 		list_probes();
 	if (slots_not_before > clock_now())
@@ -495,7 +521,8 @@ look(bool woken)
 	next = start_wanted();
 	if (slots_not_before > clock_now())
 		return next;
-	return Min(next, start_probes());
+	next_probe = start_probes();
+	return Min(next, next_probe);
 }
 
 void

@@ -305,7 +305,11 @@ maintain_next(Maintain *m)
 	TimestampTz next = DT_NOEND;
 
 	for (int i = 0; i < lengthof(steps); i++)
-		next = Min(next, step_due(m, i));
+	{
+		TimestampTz due = step_due(m, i);
+
+		next = Min(next, due);
+	}
 	return next;
 }
 

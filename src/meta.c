@@ -370,6 +370,21 @@ read_identity(JobqTable table, pg_uuid_t *id, Oid *db_oid)
 	return found;
 }
 
+/* Whether a table has a visible row. */
+static bool
+has_row(JobqTable table)
+{
+	Relation	rel = table_open(meta_table_oid(table), AccessShareLock);
+	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
+	bool		found = HeapTupleIsValid(systable_getnext(scan));
+
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
 /* Forgets the cached queues and the identity after an invalidation. */
 static void
 drop_stale_queues(void)
@@ -411,15 +426,9 @@ meta_adopted(void)
 		adopted = memcmp(&identity, &origin, sizeof(origin)) == 0;
 	else if (adopted)
 	{
-		/* nothing made here yet; with queues it is a restore under way */
-		Relation	rel = table_open(meta_table_oid(TABLE_QUEUE), AccessShareLock);
-		Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
-		SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
-
-		adopted = !HeapTupleIsValid(systable_getnext(scan));
-		systable_endscan(scan);
-		UnregisterSnapshot(snapshot);
-		table_close(rel, AccessShareLock);
+		/* nothing made here yet; otherwise it is a restore under way, whose tables may come in any order */
+		adopted = !has_row(TABLE_QUEUE) && !has_row(TABLE_JOB) && !has_row(TABLE_READY) && !has_row(TABLE_DELAYED) &&
+			!has_row(TABLE_LEASE) && !has_row(TABLE_DEAD);
 		return adopted; /* not cached: the next row may change it */
 	}
 	adopted_known = true;
@@ -534,6 +543,14 @@ load_queue(int index, int attnum, RegProcedure procedure, Datum value)
 	return queue;
 }
 
+/* A slot may have been given to another queue meanwhile, or be there by now. */
+static void
+renew_slot(QueueInfo *queue)
+{
+	if (queue->slot && (queue->slot->queue_id != queue->id || queue->slot->db_oid != MyDatabaseId))
+		queue->slot = shmem_queue(MyDatabaseId, extension_oid, queue->id);
+}
+
 /* The queue of that name. Error 42704 when there is none. */
 QueueInfo *
 meta_queue(const text *name)
@@ -557,8 +574,7 @@ meta_queue(const text *name)
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("queue \"%.*s\" does not exist", Min((int) VARSIZE_ANY_EXHDR(name), JOBQ_MAX_QUEUE_NAME), VARDATA_ANY(name)),
 				 errhint("Make it with jobq.create_queue(); names are case-sensitive.")));
-	if (queue->slot && queue->slot->queue_id != queue->id)
-		queue->slot = shmem_queue(MyDatabaseId, extension_oid, queue->id);
+	renew_slot(queue);
 	return queue;
 }
 
@@ -573,6 +589,8 @@ meta_queue_by_id(int32 id)
 		queue = hash_search(queues_by_id, &id, HASH_FIND, NULL);
 	if (queue == NULL || !queue->exists)
 		queue = load_queue(0, Anum_queue_id, F_INT4EQ, Int32GetDatum(id));
+	if (queue)
+		renew_slot(queue);
 	return queue;
 }
 

@@ -360,7 +360,10 @@ apply(Maintain *m, Promotion *p)
 		p->state->resume_job = p->reached_job;
 	}
 	else
-		next = Min(p->next, end_pass(p->state));
+	{
+		next = end_pass(p->state);
+		next = Min(next, p->next);
+	}
 	if (slot == NULL)
 		return;
 	SpinLockAcquire(&slot->mutex);

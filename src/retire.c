@@ -223,11 +223,7 @@ retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, cons
 	if (queue->keep_completed != 0)
 		add_history(r, queue, job, state, attempt);
 	else if (may_have_failed(job, attempt))
-	{
-		bool		isnull;
-
-		(void) store_failures_take(job_id, &isnull);
-	}
+		store_failures_delete(job_id);
 	xact_count(queue, state == 'c' ? TOTAL_COMPLETED : TOTAL_CANCELLED, 1);
 	return true;
 }
@@ -236,11 +232,10 @@ bool
 retire_delete(Retire *r, TupleTableSlot *job)
 {
 	int64		job_id = DatumGetInt64(slot_value(job, Anum_job_id));
-	bool		isnull;
 
 	if (!delete_row(r, job))
 		return false;
-	(void) store_failures_take(job_id, &isnull);
+	store_failures_delete(job_id);
 	return true;
 }
 
@@ -377,7 +372,7 @@ route_on(Retire *r, QueueInfo *from, QueueInfo *to, TupleTableSlot *job, int att
 	copy->tts_tid = slot->tts_tid;
 	retire_requeue(r, to, copy, 0, r->now);
 	ExecDropSingleTupleTableSlot(copy);
-	(void) store_failures_take(DatumGetInt64(slot_value(job, Anum_job_id)), &isnull);
+	store_failures_move(DatumGetInt64(slot_value(job, Anum_job_id)), id, attempts);
 }
 
 /* Makes a job a dead letter of its own queue. */

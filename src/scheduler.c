@@ -206,6 +206,8 @@ find_installation(Oid *ext_oid)
 			db = NULL;
 		}
 	}
+	else
+		shmem_db_free(MyDatabaseId); /* what an extension that was dropped has left */
 	CommitTransactionCommand();
 	return db;
 }
@@ -407,7 +409,11 @@ jobq_scheduler_main(Datum arg)
 	fix_settings();
 
 	maintain.db = try_installation(&maintain.ext_oid);
-	if (maintain.db == NULL || !jobq_enabled || !take_slot(maintain.db))
+	if (maintain.db == NULL)
+		proc_exit(0);
+	if (!jobq_enabled)
+		leave_disabled();
+	if (!take_slot(maintain.db))
 		proc_exit(0);
 	entered = true;
 	maintain.cycle = AllocSetContextCreate(TopMemoryContext, "jobq maintenance", ALLOCSET_DEFAULT_SIZES);

@@ -71,6 +71,7 @@ init_shared(char *base)
 	jobq_shared->launcher_latch = NULL;
 	memset(jobq_shared->probed, 0, sizeof(jobq_shared->probed));
 	jobq_shared->queues_overflowed = false;
+	jobq_shared->dbs_overflowed = false;
 	LWLockInitialize(&jobq_shared->lock, tranche);
 	SpinLockInit(&jobq_shared->launcher_mutex);
 	SpinLockInit(&jobq_shared->cursor_mutex);
@@ -341,7 +342,8 @@ shmem_db(Oid db_oid, Oid ext_oid)
 	LWLockRelease(&jobq_shared->lock);
 	if (db == NULL)
 	{
-		/* it gives back the slots of dropped databases */
+		/* it gives back the slots of databases that are gone, or no longer have the extension */
+		jobq_shared->dbs_overflowed = true;
 		shmem_wake_launcher();
 		ereport(ERROR,
 				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),

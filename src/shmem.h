@@ -162,6 +162,7 @@ typedef struct JobqShared
 	Latch	   *launcher_latch;
 	Oid			probed[LAUNCHER_PROBES]; /* database of each probe that has looked for the extension */
 	bool		queues_overflowed; /* a queue found no slot: schedulers look for such */
+	bool		dbs_overflowed;	   /* a database found no slot: the launcher has all of them looked at */
 	slock_t		cursor_mutex; /* free list of cursors */
 	int32		free_cursor;
 	slock_t		rollback_mutex;

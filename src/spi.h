@@ -26,7 +26,7 @@ typedef struct SpiScope
 	MemoryContext caller; /* results that must outlive the scope are copied here */
 } SpiScope;
 
-extern Oid	spi_owner(void);
+extern Oid spi_owner(void);
 extern void spi_begin(SpiScope *scope);
 extern void spi_end(SpiScope *scope);
 extern uint64 spi_run(SpiStatement *statement, Datum *values, const char *nulls);

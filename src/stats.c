@@ -108,13 +108,13 @@ count_queue(QueueStats *stats)
 	spi_end(&scope);
 }
 
-/* When the job of a lane's first visible ticket from lo to hi was made; DT_NOEND when there is none. */
-static TimestampTz
-first_created(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo, int64 hi)
+/* Sets *oldest to the time at which the job of a lane's first visible ticket from lo to hi was made, if that is earlier. */
+static void
+look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo, int64 hi,
+			  TimestampTz *oldest)
 {
 	StoreScan	scan;
 	Ticket		ticket;
-	TimestampTz created = DT_NOEND;
 	bool		found;
 
 	store_ready_scan(&scan, ready, snapshot, queue_id, lane, priority, lo, hi);
@@ -127,17 +127,19 @@ first_created(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue
 		TupleTableSlot *slot = store_read_slot(job);
 
 		if (store_job_fetch(job, snapshot, ticket.job_id, &ticket.job_tid, slot))
-			created = DatumGetTimestampTz(slot_value(slot, Anum_job_created));
+		{
+			TimestampTz created = DatumGetTimestampTz(slot_value(slot, Anum_job_created));
+
+			*oldest = Min(*oldest, created);
+		}
 		ExecDropSingleTupleTableSlot(slot);
 	}
-	return created;
 }
 
-/* The oldest of the first tickets of a lane's priorities. */
-static TimestampTz
-oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot *slot, int32 queue_id, int lane)
+/* Sets *oldest to the time of the first ticket of a lane's priorities that is the oldest, if that is earlier. */
+static void
+oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot *slot, int32 queue_id, int lane, TimestampTz *oldest)
 {
-	TimestampTz oldest = DT_NOEND;
 	bool		known = slot && cursor_lane_known(slot, lane);
 	int			above = PG_INT16_MIN - 1;
 	int16		priority;
@@ -155,15 +157,13 @@ oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot 
 			priority = scan.priority;
 			start = scan.start;
 			for (int i = 0; i < scan.nstanding; i++)
-				oldest = Min(oldest,
-							 first_created(ready, job, snapshot, queue_id, lane, priority, scan.standing[i].lo, scan.standing[i].hi));
+				look_at_first(ready, job, snapshot, queue_id, lane, priority, scan.standing[i].lo, scan.standing[i].hi, oldest);
 		}
 		else if (!store_ready_next_priority(ready, snapshot, queue_id, lane, above, &priority))
 			break;
-		oldest = Min(oldest, first_created(ready, job, snapshot, queue_id, lane, priority, start, PG_INT64_MAX));
+		look_at_first(ready, job, snapshot, queue_id, lane, priority, start, PG_INT64_MAX, oldest);
 		above = priority;
 	}
-	return oldest;
 }
 
 static void
@@ -218,15 +218,14 @@ jobq_queue_counts(PG_FUNCTION_ARGS)
 		memset(&stats, 0, sizeof(stats));
 		stats.id = ids[i];
 		(void) read_slot(db, queue->slot, &stats);
-		all_exact &= stats.exact;
+		all_exact &= stats.exact || queue->slot == NULL;
 		if (!stats.exact)
 			count_queue(&stats);
 		snapshot = store_snapshot();
 		stats.oldest_ready = DT_NOEND;
 		if (stats.counts[COUNT_READY] > 0)
 			for (int lane = 0; lane < NUM_LANES; lane++)
-				stats.oldest_ready =
-					Min(stats.oldest_ready, oldest_of_lane(ready, job, snapshot, queue->slot, queue->id, lane));
+				oldest_of_lane(ready, job, snapshot, queue->slot, queue->id, lane, &stats.oldest_ready);
 		store_snapshot_done(snapshot);
 		put_row(rsinfo, &stats, db->totals_since);
 	}

@@ -265,6 +265,8 @@ extern void store_lease_scan(StoreScan *scan, StoreTable *lease, Snapshot snapsh
 /* failures and the ring of history tables */
 extern void store_failure_insert(int64 job_id, int attempt, TimestampTz at, const text *error);
 extern Datum store_failures_take(int64 job_id, bool *isnull);
+extern void store_failures_delete(int64 job_id);
+extern void store_failures_move(int64 from, int64 to, int shift);
 extern JobqTable store_history_table(TimestampTz expiry, TimestampTz now);
 
 static inline Datum

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * store_lease.c
- *		Leases, failed attempts, and which history table a row goes to.
+ *		Leases, and which history table a row goes to.
  *
  *-------------------------------------------------------------------------
  */
@@ -12,12 +12,8 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/array.h"
-#include "utils/builtins.h"
-#include "utils/datetime.h"
 #include "utils/fmgroids.h"
-#include "utils/json.h"
 #include "utils/jsonb.h"
-#include "utils/numeric.h"
 #include "utils/rel.h"
 #include "utils/timestamp.h"
 
@@ -195,95 +191,6 @@ store_lease_scan(StoreScan *scan, StoreTable *lease, Snapshot snapshot, Timestam
 	if (!TIMESTAMP_IS_NOEND(hi))
 		ScanKeyInit(&keys[n++], 1, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(hi));
 	store_scan_begin(scan, lease, INDEX_LEASE_UNTIL, snapshot, keys, n);
-}
-
-/* Keeps the error of a failed attempt. error: already sanitised, or NULL. */
-void
-store_failure_insert(int64 job_id, int attempt, TimestampTz at, const text *error)
-{
-	StoreTable *failure = store_open(TABLE_FAILURE);
-	TupleTableSlot *slot = store_slot(failure, 0);
-
-	slot_set(slot, Anum_failure_job_id, Int64GetDatum(job_id));
-	slot_set(slot, Anum_failure_at, TimestampTzGetDatum(at));
-	slot_set(slot, Anum_failure_attempt, Int32GetDatum(attempt));
-	if (error)
-		slot_set(slot, Anum_failure_error, PointerGetDatum(error));
-	store_insert(failure, &slot, 1);
-	store_close(failure);
-}
-
-static void
-push_key(JsonbParseState **state, const char *key)
-{
-	JsonbValue	v;
-
-	v.type = jbvString;
-	v.val.string.val = unconstify(char *, key);
-	v.val.string.len = strlen(key);
-	(void) pushJsonbValue(state, WJB_KEY, &v);
-}
-
-static void
-push_failure(JsonbParseState **state, TupleTableSlot *slot)
-{
-	JsonbValue	v;
-	char		when[MAXDATELEN + 1];
-	bool		isnull;
-	Datum		error = slot_datum(slot, Anum_failure_error, &isnull);
-
-	(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
-	push_key(state, "attempt");
-	v.type = jbvNumeric;
-	v.val.numeric = int64_to_numeric(DatumGetInt32(slot_value(slot, Anum_failure_attempt)));
-	(void) pushJsonbValue(state, WJB_VALUE, &v);
-	push_key(state, "at");
-	JsonEncodeDateTime(when, slot_value(slot, Anum_failure_at), TIMESTAMPTZOID, NULL);
-	v.type = jbvString;
-	v.val.string.val = pstrdup(when);
-	v.val.string.len = strlen(when);
-	(void) pushJsonbValue(state, WJB_VALUE, &v);
-	push_key(state, "error");
-	if (isnull)
-		v.type = jbvNull;
-	else
-	{
-		v.val.string.val = text_to_cstring(DatumGetTextPP(error));
-		v.val.string.len = strlen(v.val.string.val);
-	}
-	(void) pushJsonbValue(state, WJB_VALUE, &v);
-	(void) pushJsonbValue(state, WJB_END_OBJECT, NULL);
-}
-
-/* Deletes a job's failed attempts and returns them as a jsonb array in order; null when there are none. */
-Datum
-store_failures_take(int64 job_id, bool *isnull)
-{
-	StoreTable *failure = store_open(TABLE_FAILURE);
-	Snapshot	snapshot = store_snapshot();
-	JsonbParseState *state = NULL;
-	ScanKeyData key;
-	StoreScan	scan;
-	Datum		result = (Datum) 0;
-
-	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
-	store_scan_begin(&scan, failure, INDEX_FAILURE_JOB, snapshot, &key, 1);
-	while (store_scan_next(&scan))
-	{
-		ItemPointerData tid = scan.slot->tts_tid;
-
-		if (state == NULL)
-			(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
-		push_failure(&state, scan.slot);
-		(void) store_delete(failure, &tid, true);
-	}
-	store_scan_end(&scan);
-	store_snapshot_done(snapshot);
-	store_close(failure);
-	*isnull = state == NULL;
-	if (state)
-		result = JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL)));
-	return result;
 }
 
 /*

@@ -192,12 +192,13 @@ static bool
 truncate_table(BlockNumber blocks)
 {
 	bool		busy;
-	/* the one table of the ring that no completion of today writes to */
-	bool		closed = table == (day_of(clock_now()) + HISTORY_RING - 1) % HISTORY_RING;
+	bool		closed;
 	SpiScope	scope;
 
 	if (!ConditionalLockRelationOid(meta_table_oid(TABLE_HISTORY + table), AccessExclusiveLock))
 		return false;
+	/* the one table of the ring that no completion up to now can have written to, asked under the lock: midnight may have passed */
+	closed = table == (day_of(clock_now()) + HISTORY_RING - 1) % HISTORY_RING;
 	if (table_blocks(TABLE_HISTORY + table, &busy) != blocks)
 		return false;
 	if (!closed && (blocks > LOCKED_BLOCKS || holds_kept(0, blocks)))

@@ -90,7 +90,11 @@ static bool active = false; /* this transaction owes something */
 static DbSlot *db = NULL;
 static TimestampTz lease_until = DT_NOEND; /* earliest lease made; not undone by subtransactions: too early is harmless */
 static bool dequeued = false;
-static int32 dropped[16];
+static struct
+{
+	SubTransactionId subid;
+	int32		queue_id;
+}			dropped[16];
 static int	ndropped = 0;
 static Oid	register_ext = InvalidOid;
 
@@ -303,6 +307,16 @@ xact_done(int64 job_id, int64 token)
 	p->token = token;
 }
 
+/* Whether this transaction itself completed the job with this token. */
+bool
+xact_done_here(int64 job_id, int64 token)
+{
+	for (int i = jobs.n - 1; i >= 0; i--)
+		if (JOB(i)->job_id == job_id && JOB(i)->token == token && token != 0)
+			return true;
+	return false;
+}
+
 /*
  * Locks a queue against the commits of who enqueued to it. Those take ShareLock before they commit; a drop takes ExclusiveLock before
  * it looks at the jobs, and so sees those of every commit it did not hold up. Until the transaction ends.
@@ -319,7 +333,10 @@ xact_dropped_queue(int32 queue_id)
 {
 	active = true;
 	if (ndropped < lengthof(dropped))
-		dropped[ndropped++] = queue_id;
+	{
+		dropped[ndropped].subid = GetCurrentSubTransactionId();
+		dropped[ndropped++].queue_id = queue_id;
+	}
 }
 
 /* Has the launcher start this database's scheduler at commit. */
@@ -452,7 +469,7 @@ at_commit(void)
 	bool		wake;
 
 	for (int i = 0; i < ndropped; i++)
-		shmem_queue_free(MyDatabaseId, dropped[i]);
+		shmem_queue_free(MyDatabaseId, dropped[i].queue_id);
 	wake = apply_queues(GetTopFullTransactionIdIfAny());
 	for (int i = 0; i < ranges.n; i++)
 		if (!RANGE(i)->took)
@@ -467,6 +484,13 @@ at_commit(void)
 	for (int i = 0; i < queues.n; i++)
 		if (QUEUE(i)->made > 0 && QUEUE(i)->slot)
 			wake_waiters(QUEUE(i)->slot, QUEUE(i)->made);
+	if (OidIsValid(register_ext))
+	{
+		/* what kept earlier schedulers from running is over */
+		SpinLockAcquire(&db->mutex);
+		db->failures = 0;
+		SpinLockRelease(&db->mutex);
+	}
 	if (wake || OidIsValid(register_ext))
 		shmem_wake_scheduler(db);
 }
@@ -488,7 +512,7 @@ static bool
 dropped_here(int32 queue_id)
 {
 	for (int i = 0; i < ndropped; i++)
-		if (dropped[i] == queue_id)
+		if (dropped[i].queue_id == queue_id)
 			return true;
 	return false;
 }
@@ -598,6 +622,11 @@ xact_callback(XactEvent event, void *arg)
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has taken jobs"),
 						 errhint("Commit the dequeue in a transaction of its own.")));
+			/* dropping would be lowered before the drop is decided, and an enqueue slip in */
+			if (ndropped > 0)
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("cannot PREPARE a transaction that has dropped a queue")));
 			before_commit(true);
 			break;
 		case XACT_EVENT_PREPARE:
@@ -638,6 +667,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 	int			q = queues.n;
 	int			r = ranges.n;
 	int			j = jobs.n;
+	int			d = ndropped;
 
 	if (!active || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB))
 		return;
@@ -647,6 +677,8 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 		RANGE(--r)->subid = parent;
 	while (j > 0 && JOB(j - 1)->subid == subid)
 		JOB(--j)->subid = parent;
+	while (d > 0 && dropped[d - 1].subid == subid)
+		dropped[--d].subid = parent;
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		at_abort(r, j);
@@ -654,6 +686,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 		queues.n = q;
 		ranges.n = r;
 		jobs.n = j;
+		ndropped = d;
 	}
 }
 

@@ -32,6 +32,7 @@ extern void xact_claimed(QueueInfo *queue, int64 job_id);
 extern void xact_made_delayed(QueueInfo *queue, TimestampTz visible_at);
 extern void xact_made_lease(TimestampTz lease_until);
 extern void xact_done(int64 job_id, int64 token);
+extern bool xact_done_here(int64 job_id, int64 token);
 extern void xact_lock_queue(int32 queue_id, LOCKMODE mode);
 extern void xact_begin_drop(QueueInfo *queue);
 extern void xact_dropped_queue(int32 queue_id);

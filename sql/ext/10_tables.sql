@@ -110,7 +110,7 @@ CREATE TABLE jobq.failure (
 	error   text
 );
 CREATE INDEX failure_job ON jobq.failure (job_id, attempt);
-COMMENT ON TABLE jobq.failure IS 'One row per failed attempt of a live job. They move into the history or dead row when the job ends.';
+COMMENT ON TABLE jobq.failure IS 'One row per failed attempt of a live job. They move into the history or dead row when the job ends. attempt is 0 or less where it was before a redrive.';
 
 CREATE TABLE jobq.dead (
 	id           bigint NOT NULL,

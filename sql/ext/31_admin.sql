@@ -43,7 +43,14 @@ CREATE FUNCTION jobq.adopt()
 -- Any change of these tables, by whatever means, empties every session's cache at its commit.
 CREATE FUNCTION jobq.settings_changed()
 	RETURNS trigger LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_settings_changed';
-CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON jobq.queue
+CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE ON jobq.queue
+	FOR EACH ROW EXECUTE FUNCTION jobq.settings_changed();
+CREATE TRIGGER settings_truncated AFTER TRUNCATE ON jobq.queue
 	FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed();
-CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON jobq.origin
+CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE ON jobq.origin
+	FOR EACH ROW EXECUTE FUNCTION jobq.settings_changed();
+CREATE TRIGGER settings_truncated AFTER TRUNCATE ON jobq.origin
 	FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed();
+-- also for what replication brings
+ALTER TABLE jobq.queue ENABLE ALWAYS TRIGGER settings_changed, ENABLE ALWAYS TRIGGER settings_truncated;
+ALTER TABLE jobq.origin ENABLE ALWAYS TRIGGER settings_changed, ENABLE ALWAYS TRIGGER settings_truncated;

@@ -71,7 +71,7 @@ COMMENT ON FUNCTION jobq.redrive IS
 COMMENT ON FUNCTION jobq.adopt IS
 'Makes this database the owner of the jobs in it when it is a restored or cloned copy: only then they run here. Tokens given out by the original are never given out again. Errors: 42501 neither superuser nor owner of the extension.';
 COMMENT ON FUNCTION jobq.job IS
-'All there is to know of one job, live or finished: the columns of jobs, then failures (a JSON array of attempt, at, error) and deadline (end of the running attempt''s timeout). No row: the job is not known.';
+'All there is to know of one job, live or finished: the columns of jobs, then failures (a JSON array of attempt, at, error; attempts from before a redrive have the numbers 0, -1 and so on) and deadline (end of the running attempt''s timeout). No row: the job is not known.';
 COMMENT ON FUNCTION jobq.explain_job IS
 'Says in a sentence why the job is not running, or who runs it. NULL for NULL.';
 COMMENT ON FUNCTION jobq.verify IS

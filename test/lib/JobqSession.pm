@@ -100,11 +100,17 @@ sub sqlstate
 	return $errors =~ /(?:ERROR|FATAL):\s+([0-9A-Z]{5}):/ ? $1 : "none: $errors";
 }
 
-# Ends the session. Its server process may live a moment longer.
+# Ends the session, also in the middle of a statement. Its server process may live on for a while.
 sub close
 {
 	my ($self) = @_;
 	return if $self->{closed};
+	unless ($self->finished)
+	{
+		eval { $self->{psql}->kill_kill; };
+		$self->{closed} = 1;
+		return;
+	}
 	$self->{closed} = 1;
 	$self->{in} .= "\\q\n";
 	eval { $self->{psql}->finish; };

@@ -16,6 +16,7 @@ import time
 
 import psycopg2
 
+import hammer
 from admin import Admin, Redriver
 from client import DLQ, DROP, KEEP, LIMIT, PURGE, ROUTE
 from journal import Journal, Journals
@@ -264,6 +265,12 @@ class Run:
 
 	# -- phases ----------------------------------------------------------
 
+	def hammer(self):
+		wrong, jobs = hammer.run(self.conn, self.rng, self.args.hammer, 1 + self.args.hammer / 2000)
+		for text in wrong:
+			self.journal.write('wrong', e='hammer: ' + text)
+		print('  %6.1f s  hammer: %d jobs, %s' % (time.monotonic() - self.began, jobs, wrong or 'none lost, none twice'), flush=True)
+
 	def storm(self):
 		a = self.args
 		self.control.quota = -(-a.jobs // a.producers)
@@ -442,10 +449,13 @@ class Run:
 		self.began = time.monotonic()
 		try:
 			self.setup()
+			if self.args.hammer:
+				self.hammer()
+			start = time.monotonic()
 			self.storm()
-			storm = time.monotonic() - self.began
+			storm = time.monotonic() - start
 			self.calm()
-			calm = time.monotonic() - self.began - storm
+			calm = time.monotonic() - start - storm
 			self.read_log()
 			state = self.state()
 		finally:
@@ -455,7 +465,7 @@ class Run:
 		oracle = Oracle(journals, state)
 		violations = oracle.check()
 		report(oracle, violations, self.harm, 'storm %.1f s, calm %.1f s, oracle %.1f s' % (storm, calm,
-			time.monotonic() - self.began - storm - calm))
+			time.monotonic() - start - storm - calm))
 		return not violations
 
 
@@ -500,6 +510,7 @@ def main():
 	p.add_argument('--producers', type=int, default=3)
 	p.add_argument('--pace', type=float, default=700, help='jobs per second that are put in, on the average')
 	p.add_argument('--crashes', type=int, default=3, help='kill -9 of server processes')
+	p.add_argument('--hammer', type=int, default=20000, help='transactions of the hammer before the storm; 0: none')
 	p.add_argument('--seconds', type=float, help='end the storm after this time, however many jobs there were')
 	p.add_argument('--scheduler-harm', choices=('auto', 'on', 'off'), default='auto', help='terminate jobq processes; auto: one seed in three')
 	p.add_argument('--rescan', choices=('auto', 'on', 'off'), default='auto',

@@ -208,7 +208,14 @@ subtest 'dropped, recreated, copied' => sub {
 	promotes_ok($node, 'db1', 'works');
 	promotes_ok($node, 'postgres', 'the other one still does');
 	is($node->safe_psql('db1', q{SELECT count(*) FROM jobq.job}), '0', 'nothing is shared');
+	# a database that lost the extension while nobody looked gives its place to another
+	leaves_ok($node, 'db1', 'its scheduler leaves');
+	$node->safe_psql('db1', 'DROP EXTENSION jobq');
+	$node->safe_psql('postgres', 'CREATE DATABASE db2');
+	ok( poll_until('extension in db2', sub { my ($rc) = $node->psql('db2', 'CREATE EXTENSION IF NOT EXISTS jobq'); return $rc == 0 }),
+		'and its place is free for another database');
 	$node->safe_psql('postgres', 'DROP DATABASE db1 WITH (FORCE)');
+	$node->safe_psql('postgres', 'DROP DATABASE db2 WITH (FORCE)');
 
 	# a copy runs nothing until it is adopted
 	$node->safe_psql('postgres', q{SELECT jobq.enqueue('q', delay => '3 s')});

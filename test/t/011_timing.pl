@@ -82,8 +82,7 @@ subtest 'many due at once' => sub {
 			WHERE queue_id = (SELECT id FROM jobq.queue WHERE name = 'many')) x}),
 		't', 'in the order of their ids');
 	is(sql(q{SELECT count(*) FROM jobq.dequeue('many', 3000)}), '3000', 'and all can be taken');
-	is( sql(q{SELECT jobq.enqueue('many', delay => '300 ms', priority => g) IS NULL FROM generate_series(1, 20) g LIMIT 1}),
-		'f', 'twenty priorities');
+	sql(q{SELECT jobq.enqueue('many', delay => '300 ms', priority => g) FROM generate_series(1, 20) g});
 	becomes(q{SELECT count(*) = 20 FROM jobq.ready}, 'all of them become ready');
 	is( sql(q{SELECT string_agg(priority::text, ',' ORDER BY ord) FROM (SELECT priority, row_number() OVER () AS ord FROM jobq.dequeue('many', 20)) x}),
 		join(',', 1 .. 20), 'and go out by priority');
@@ -161,7 +160,8 @@ subtest 'counters after a crash' => sub {
 	sql(q{SELECT jobq.enqueue('counted') FROM generate_series(1, 5)});
 	sql(q{SELECT jobq.enqueue('counted', delay => '1 day') FROM generate_series(1, 3)});
 	sql(q{SELECT jobq.fail(job_id, token) FROM jobq.dequeue('counted')});
-	sql(q{SELECT count(*) FROM jobq.dequeue('counted', 2, lease => '10 minutes')});
+	# a dequeue alone may be undone by a crash, unless asked not to
+	sql(q{SET jobq.async_dequeue = off; SELECT count(*) FROM jobq.dequeue('counted', 2, lease => '10 minutes')});
 	my $counts = q{SELECT ready, delayed, active, dead FROM jobq.queue_counts() c JOIN jobq.queue q ON q.id = c.queue_id WHERE name = 'counted'};
 	is(sql($counts), '2|3|2|1', 'before');
 	$node->stop('immediate');
@@ -243,6 +243,8 @@ subtest 'NOTIFY' => sub {
 	my $long = 'n' x 100;
 	sql(qq{SELECT jobq.create_queue('told', notify => true), jobq.create_queue('$long', notify => true), jobq.create_queue('silent')});
 	my $listener = $node->background_psql('postgres', on_error_stop => 1);
+	# the server cuts the long name, in LISTEN as in NOTIFY, and says so
+	$listener->query_safe(q{SET client_min_messages = warning});
 	$listener->query_safe(qq{LISTEN jobq_told; LISTEN jobq_silent; LISTEN "jobq_$long"});
 	sql(qq{SELECT jobq.enqueue('told') FROM generate_series(1, 100); SELECT jobq.enqueue('silent'); SELECT jobq.enqueue('$long')});
 	my $out = '';

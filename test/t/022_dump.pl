@@ -188,6 +188,7 @@ my %pieces = (
 	piece4 => [ [ 'origin', 'lease' ], [ 'delayed' ], [ 'queue' ], [ 'job', 'ready', 'failure', 'dead' ] ]);
 my %done;
 my %oid;
+sql("DROP DATABASE $_ WITH (FORCE)", 'postgres') for qw(copy clone bare renamed);
 $node->append_conf('postgresql.conf', "log_min_messages = debug1\nlog_statement = none\n"); # tells of each start of a scheduler
 for my $db (sort keys %pieces)
 {
