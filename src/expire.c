@@ -25,8 +25,8 @@
 #include "timeutil.h"
 #include "xact.h"
 
-#define EXPIRE_LEASES 50	/* in one transaction */
-#define EXPIRE_WALK 5000	/* index entries in one transaction */
+#define EXPIRE_LEASES 50 /* in one transaction */
+#define EXPIRE_WALK 5000 /* index entries in one transaction */
 #define PEEK_WALK 2000
 #define BUSY_FIRST (20 * 1000)
 #define BUSY_LONGEST USECS_PER_SEC
@@ -35,26 +35,26 @@
 /* One transaction's look at the leases. */
 typedef struct Expiry
 {
-	bool		taken; /* low was taken out of shared memory */
+	bool taken; /* low was taken out of shared memory */
 	TimestampTz low;
 	TimestampTz start;
-	bool		more;
+	bool more;
 	TimestampTz reached; /* everything before it was seen */
-	TimestampTz next;	 /* no lease ends between now and then */
-	int			nleases;
-	int			room;
-	Lease	   *leases;
+	TimestampTz next;    /* no lease ends between now and then */
+	int nleases;
+	int room;
+	Lease *leases;
 } Expiry;
 
 /* A pass over what has ended takes many transactions. */
 typedef struct ExpiryPass
 {
-	bool		running;
+	bool running;
 	TimestampTz from;
 	TimestampTz kept;  /* earliest lease that the pass left */
 	TimestampTz retry; /* when to try that again */
-	bool		busy;  /* it left some because they are in somebody's hands */
-	int64		pause; /* before those are tried again */
+	bool busy;         /* it left some because they are in somebody's hands */
+	int64 pause;       /* before those are tried again */
 } ExpiryPass;
 
 static Expiry expiry;
@@ -101,9 +101,9 @@ static void
 find_expired(StoreTable *lease, Snapshot snapshot, TimestampTz now)
 {
 	ScanKeyData keys[2];
-	StoreWalk	walk;
-	int			n = 0;
-	bool		visible;
+	StoreWalk walk;
+	int n = 0;
+	bool visible;
 	TimestampTz until;
 
 	if (!TIMESTAMP_IS_NOBEGIN(expiry.start))
@@ -112,13 +112,13 @@ find_expired(StoreTable *lease, Snapshot snapshot, TimestampTz now)
 	store_walk_begin(&walk, lease, INDEX_LEASE_UNTIL, snapshot, keys, n);
 	while (!expiry.more && store_walk_next(&walk, &visible))
 	{
-		Lease	   *row = next_lease();
+		Lease *row = next_lease();
 
 		CHECK_FOR_INTERRUPTS();
 		expiry.reached = DatumGetTimestampTz(store_walk_key(&walk, 1));
 		if (visible)
 		{
-			int64		token = DatumGetInt64(slot_value(walk.slot, Anum_lease_token));
+			int64 token = DatumGetInt64(slot_value(walk.slot, Anum_lease_token));
 
 			if (maintain_is_skipped(token, &until))
 				leave_lease(expiry.reached, until);
@@ -141,9 +141,9 @@ static TimestampTz
 peek(StoreTable *lease, Snapshot snapshot, TimestampTz now)
 {
 	ScanKeyData key;
-	StoreWalk	walk;
+	StoreWalk walk;
 	TimestampTz next = DT_NOEND;
-	bool		visible = false;
+	bool visible = false;
 
 	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT, TimestampTzGetDatum(now));
 	store_walk_begin(&walk, lease, INDEX_LEASE_UNTIL, snapshot, &key, 1);
@@ -185,7 +185,7 @@ void
 expire_run(Maintain *m)
 {
 	StoreTable *lease;
-	Snapshot	snapshot;
+	Snapshot snapshot;
 	TimestampTz now;
 	TimestampTz cursor;
 	TimestampTz next;
@@ -253,12 +253,12 @@ rolled_back_due(Maintain *m)
 static bool
 count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 {
-	QueueInfo  *queue = meta_queue_by_id(queue_id);
+	QueueInfo *queue = meta_queue_by_id(queue_id);
 	TupleTableSlot *job = store_read_slot(retire->job);
-	Snapshot	snapshot = store_snapshot();
-	TakeResult	result = TAKE_NONE;
-	Ticket		ticket;
-	JobqTable	from;
+	Snapshot snapshot = store_snapshot();
+	TakeResult result = TAKE_NONE;
+	Ticket ticket;
+	JobqTable from;
 
 	if (queue && store_job_fetch(retire->job, snapshot, job_id, NULL, job))
 		result = retire_take_ticket(retire, queue, job, &ticket, &from);
@@ -269,7 +269,7 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 		snapshot = store_snapshot();
 		if (store_job_fetch(retire->job, snapshot, job_id, &ticket.job_tid, job))
 		{
-			Attempt		attempt;
+			Attempt attempt;
 
 			memset(&attempt, 0, sizeof(attempt));
 			attempt.attempt = ticket.attempt + 1;
@@ -286,9 +286,9 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 void
 rolled_back_run(Maintain *m)
 {
-	int			position = 0;
-	int32		queue_id;
-	int64		job_id;
+	int position = 0;
+	int32 queue_id;
+	int64 job_id;
 	TimestampTz again = DT_NOEND;
 	TimestampTz until;
 
@@ -298,8 +298,8 @@ rolled_back_run(Maintain *m)
 	clearing_poison = true;
 	while ((job_id = shmem_rollback_next(MyDatabaseId, ROLLBACK_LIMIT, &position, &queue_id)) != 0)
 	{
-		Retire		retire;
-		bool		done;
+		Retire retire;
+		bool done;
 
 		CHECK_FOR_INTERRUPTS();
 		if (maintain_is_skipped(job_id, &until))

@@ -70,7 +70,7 @@ by_job(const void *a, const void *b)
 	return x->job_id < y->job_id ? -1 : x->job_id > y->job_id;
 }
 
-/* Completes a job. ITEM_ALREADY when its row is gone. */
+/* Completes a job. ITEM_LOST when its row is gone: finish_list finds out whether a sibling completed it, or somebody deleted it. */
 static ItemStatus
 complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, Attempt *attempt, bool cancelled)
 {
@@ -79,7 +79,7 @@ complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, 
 	if (cancelled)
 		ereport(NOTICE, (errmsg("job " INT64_FORMAT " was asked to cancel, and is completed all the same", item->job_id)));
 	if (!retire_finish(r, queue, job, 'c', attempt))
-		return ITEM_ALREADY;
+		return ITEM_LOST;
 	xact_done(item->job_id, item->token);
 	return ITEM_OK;
 }
@@ -120,7 +120,7 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 
 		status = result == FAIL_RETRY ? ITEM_RETRY : ITEM_DEAD;
 	}
-	if (status != ITEM_ALREADY && status != ITEM_LOST)
+	if (status != ITEM_LOST)
 		xact_count(queue, COUNT_ACTIVE, -1);
 	return status;
 }

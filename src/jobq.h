@@ -22,7 +22,7 @@
 #define JOBQ_VERSION "0.1.0"
 #define JOBQ_SCHEMA "jobq"
 
-/* Limits that users meet; doc/limits and README repeat them. */
+/* Limits that users meet; README.md repeats them. */
 #define JOBQ_MAX_QUEUE_NAME 128		 /* bytes */
 #define JOBQ_MAX_NAME 256			 /* bytes: job names, worker names, keys */
 #define JOBQ_MAX_LEASE_JOBS 64		 /* jobs in one lease row (bits of lease.cancel) */

@@ -50,24 +50,24 @@
 
 typedef struct Database
 {
-	Oid			oid;
-	bool		open; /* can be connected to */
-	bool		template;
+	Oid oid;
+	bool open; /* can be connected to */
+	bool template;
 } Database;
 
 /* A database that has not been looked at yet. */
 typedef struct Probe
 {
-	Oid			db_oid;
-	int			tries;
+	Oid db_oid;
+	int tries;
 	TimestampTz not_before;
 } Probe;
 
 /* A scheduler that we started and that has not ended, as far as we know. */
 typedef struct Child
 {
-	Oid			db_oid;
-	int			probe; /* index into JobqShared.probed, or -1 */
+	Oid db_oid;
+	int probe; /* index into JobqShared.probed, or -1 */
 	BackgroundWorkerHandle *handle;
 } Child;
 
@@ -110,10 +110,10 @@ static List *
 list_databases(void)
 {
 	MemoryContext context = CurrentMemoryContext;
-	List	   *databases = NIL;
-	Relation	rel;
+	List *databases = NIL;
+	Relation rel;
 	TableScanDesc scan;
-	HeapTuple	tuple;
+	HeapTuple tuple;
 
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, "list databases");
@@ -124,7 +124,7 @@ list_databases(void)
 	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
 	{
 		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-		Database   *database;
+		Database *database;
 
 		if (form->datconnlimit == -2) /* half dropped */
 			continue;
@@ -146,7 +146,7 @@ list_databases(void)
 static Database *
 find_database(List *databases, Oid oid)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, databases)
 		if (((Database *) lfirst(lc))->oid == oid)
@@ -158,9 +158,9 @@ find_database(List *databases, Oid oid)
 static bool
 database_is_open(Oid oid)
 {
-	List	   *databases = list_databases();
-	Database   *database = find_database(databases, oid);
-	bool		open = database && database->open;
+	List *databases = list_databases();
+	Database *database = find_database(databases, oid);
+	bool open = database && database->open;
 
 	list_free_deep(databases);
 	return open;
@@ -170,14 +170,14 @@ database_is_open(Oid oid)
 static void
 list_probes(void)
 {
-	List	   *databases = list_databases();
+	List *databases = list_databases();
 	MemoryContext context = MemoryContextSwitchTo(TopMemoryContext);
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, databases)
 	{
-		Database   *database = lfirst(lc);
-		Probe	   *probe;
+		Database *database = lfirst(lc);
+		Probe *probe;
 
 		if (!database->open || database->template)
 			continue;
@@ -195,9 +195,9 @@ list_probes(void)
 static void
 free_dropped(void)
 {
-	Oid		   *used = palloc(jobq_max_databases * sizeof(Oid));
-	int			nused = 0;
-	List	   *databases;
+	Oid *used = palloc(jobq_max_databases * sizeof(Oid));
+	int nused = 0;
+	List *databases;
 
 	for (int i = 0; i < jobq_max_databases; i++)
 		if (OidIsValid(jobq_dbs[i].db_oid) && jobq_dbs[i].scheduler_pid == 0)
@@ -220,7 +220,7 @@ look_at_all(void)
 	jobq_shared->dbs_overflowed = false;
 	for (int i = 0; i < jobq_max_databases; i++)
 	{
-		DbSlot	   *db = &jobq_dbs[i];
+		DbSlot *db = &jobq_dbs[i];
 
 		SpinLockAcquire(&db->mutex);
 		if (OidIsValid(db->db_oid) && db->scheduler_pid == 0)
@@ -232,7 +232,7 @@ look_at_all(void)
 static Child *
 find_child(Oid db_oid)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, children)
 		if (((Child *) lfirst(lc))->db_oid == db_oid)
@@ -243,7 +243,7 @@ find_child(Oid db_oid)
 static Probe *
 find_probe(Oid db_oid)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, probes)
 		if (((Probe *) lfirst(lc))->db_oid == db_oid)
@@ -262,8 +262,8 @@ drop_probe(Probe *probe)
 static void
 probe_ended(Child *child)
 {
-	Probe	   *probe = find_probe(child->db_oid);
-	bool		answered;
+	Probe *probe = find_probe(child->db_oid);
+	bool answered;
 
 	SpinLockAcquire(&jobq_shared->launcher_mutex);
 	answered = jobq_shared->probed[child->probe] == child->db_oid;
@@ -274,9 +274,8 @@ probe_ended(Child *child)
 		drop_probe(probe);
 	else if (++probe->tries >= PROBE_TRIES)
 	{
-		ereport(LOG,
-				(errmsg("jobq could not look into database %u", probe->db_oid),
-				 errhint("The next use of jobq there starts its scheduler.")));
+		ereport(LOG, (errmsg("jobq could not look into database %u", probe->db_oid),
+					  errhint("The next use of jobq there starts its scheduler.")));
 		drop_probe(probe);
 	}
 	else
@@ -287,19 +286,19 @@ probe_ended(Child *child)
 static void
 reap_children(void)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, children)
 	{
-		Child	   *child = lfirst(lc);
-		pid_t		pid;
+		Child *child = lfirst(lc);
+		pid_t pid;
 
 		if (GetBackgroundWorkerPid(child->handle, &pid) != BGWH_STOPPED)
 			continue;
 		if (child->probe >= 0)
 			probe_ended(child);
 		slots_not_before = DT_NOBEGIN; /* a worker slot is free */
-		children = foreach_delete_current(children, lc);
+		children = foreach_delete_current (children, lc);
 		pfree(child->handle);
 		pfree(child);
 	}
@@ -320,10 +319,9 @@ note_slots(bool full)
 		return;
 	out_of_slots = full;
 	if (full)
-		ereport(WARNING,
-				(errmsg("jobq has no free background worker slot to start a scheduler"),
-				 errdetail("Jobs can be taken; delayed jobs and expired leases wait for the next dequeue()."),
-				 errhint("Raise max_worker_processes.")));
+		ereport(WARNING, (errmsg("jobq has no free background worker slot to start a scheduler"),
+						  errdetail("Jobs can be taken; delayed jobs and expired leases wait for the next dequeue()."),
+						  errhint("Raise max_worker_processes.")));
 	else
 		ereport(LOG, (errmsg("jobq has background worker slots again")));
 }
@@ -333,8 +331,8 @@ static bool
 start_child(Oid db_oid, int probe)
 {
 	MemoryContext context = MemoryContextSwitchTo(TopMemoryContext);
-	Child	   *child = palloc0(sizeof(Child));
-	DbSlot	   *db;
+	Child *child = palloc0(sizeof(Child));
+	DbSlot *db;
 
 	child->db_oid = db_oid;
 	child->probe = probe;
@@ -375,8 +373,8 @@ free_probe(void)
 {
 	for (int i = 0; i < LAUNCHER_PROBES; i++)
 	{
-		ListCell   *lc;
-		bool		used = false;
+		ListCell *lc;
+		bool used = false;
 
 		foreach (lc, children)
 			used |= ((Child *) lfirst(lc))->probe == i;
@@ -390,8 +388,8 @@ free_probe(void)
 static bool
 has_scheduler(Oid db_oid)
 {
-	DbSlot	   *db;
-	bool		has = false;
+	DbSlot *db;
+	bool has = false;
 
 	LWLockAcquire(&jobq_shared->lock, LW_SHARED);
 	db = shmem_db_find(db_oid);
@@ -406,12 +404,12 @@ static TimestampTz
 start_probes(void)
 {
 	TimestampTz next = DT_NOEND;
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, probes)
 	{
-		Probe	   *probe = lfirst(lc);
-		int			index = free_probe();
+		Probe *probe = lfirst(lc);
+		int index = free_probe();
 
 		if (index < 0)
 			break; /* the end of one of them wakes us */
@@ -419,7 +417,7 @@ start_probes(void)
 			continue;
 		if (has_scheduler(probe->db_oid) || !database_is_open(probe->db_oid))
 		{
-			probes = foreach_delete_current(probes, lc);
+			probes = foreach_delete_current (probes, lc);
 			pfree(probe);
 		}
 		else if (probe->not_before > clock_now())
@@ -434,7 +432,7 @@ start_probes(void)
 static TimestampTz
 backed_off(DbSlot *db)
 {
-	int64		pause = USECS_PER_SEC;
+	int64 pause = USECS_PER_SEC;
 
 	if (db->failures == 0 && db->last_start == 0)
 		return DT_NOBEGIN;
@@ -465,8 +463,8 @@ start_wanted(void)
 
 	for (int i = 0; i < jobq_max_databases; i++)
 	{
-		DbSlot	   *db = &jobq_dbs[i];
-		Oid			db_oid;
+		DbSlot *db = &jobq_dbs[i];
+		Oid db_oid;
 		TimestampTz due = DT_NOEND;
 
 		SpinLockAcquire(&db->mutex);
@@ -528,7 +526,7 @@ look(bool woken)
 void
 jobq_launcher_main(Datum arg)
 {
-	bool		woken = false;
+	bool woken = false;
 
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
@@ -545,7 +543,7 @@ jobq_launcher_main(Datum arg)
 	{
 		TimestampTz next;
 		TimestampTz now;
-		long		ms = -1;
+		long ms = -1;
 
 		ResetLatch(MyLatch);
 		if (ProcDiePending)
@@ -563,7 +561,8 @@ jobq_launcher_main(Datum arg)
 		now = clock_now();
 		if (!TIMESTAMP_IS_NOEND(next))
 			ms = next <= now ? 0 : TimestampDifferenceMilliseconds(now, Min(next, now + LONGEST_SLEEP));
-		woken = WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0), ms, wait_event_compat()) &
-			WL_LATCH_SET;
+		woken = WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms >= 0 ? WL_TIMEOUT : 0), ms,
+						  wait_event_compat()) &
+				WL_LATCH_SET;
 	}
 }

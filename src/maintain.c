@@ -41,14 +41,14 @@
 
 typedef struct SkippedItem
 {
-	int64		id; /* hash key: a job's id or a token; tokens are far above ids */
+	int64 id; /* hash key: a job's id or a token; tokens are far above ids */
 	TimestampTz until;
-	int64		pause;
+	int64 pause;
 } SkippedItem;
 
 typedef struct StepState
 {
-	int			failures;
+	int failures;
 	TimestampTz not_before;
 } StepState;
 
@@ -67,7 +67,7 @@ static const MaintainStep steps[] = {
 };
 
 static StepState states[lengthof(steps)];
-static int	running = -1;
+static int running = -1;
 static int64 working_on = 0;
 static HTAB *skipped = NULL;
 static TimestampTz last_now = 0;
@@ -81,7 +81,7 @@ static List *notified = NIL; /* slots whose flag the running notify step has tak
 bool
 maintain_begin(Maintain *m)
 {
-	LOCKTAG		tag;
+	LOCKTAG tag;
 
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, m->step);
@@ -171,11 +171,11 @@ skip_item(int64 id)
 {
 	TimestampTz now = clock_now();
 	SkippedItem *item;
-	bool		found;
+	bool found;
 
 	if (skipped == NULL)
 	{
-		HASHCTL		info;
+		HASHCTL info;
 
 		memset(&info, 0, sizeof(info));
 		info.keysize = sizeof(int64);
@@ -197,7 +197,7 @@ skip_item(int64 id)
 static void
 step_failed(Maintain *m, int i)
 {
-	StepState  *state = &states[i];
+	StepState *state = &states[i];
 
 	HOLD_INTERRUPTS();
 	EmitErrorReport();
@@ -349,15 +349,15 @@ int
 maintain_queue_ids(Maintain *m, int32 **ids)
 {
 	static SpiStatement statement = {.sql = "SELECT id FROM jobq.queue ORDER BY id", .result = SPI_OK_SELECT};
-	SpiScope	scope;
-	int			n;
+	SpiScope scope;
+	int n;
 
 	spi_begin(&scope);
 	n = (int) spi_run(&statement, NULL, NULL);
 	*ids = MemoryContextAlloc(m->cycle, Max(n, 1) * sizeof(int32));
 	for (int i = 0; i < n; i++)
 	{
-		bool		isnull;
+		bool isnull;
 
 		(*ids)[i] = DatumGetInt32(spi_value(i, 1, &isnull));
 	}
@@ -379,8 +379,8 @@ notify_due(Maintain *m)
 static char *
 channel_name(const char *queue)
 {
-	char	   *name = psprintf("jobq_%s", queue);
-	int			len = strlen(name);
+	char *name = psprintf("jobq_%s", queue);
+	int len = strlen(name);
 
 	if (len >= NAMEDATALEN)
 		name[pg_mbcliplen(name, len, NAMEDATALEN - 1)] = '\0';
@@ -395,10 +395,10 @@ notify_run(Maintain *m)
 		return;
 	for (int i = 0; i < jobq_max_queues; i++)
 	{
-		QueueSlot  *slot = &jobq_queues[i];
-		QueueInfo  *queue;
-		int32		id;
-		bool		pending;
+		QueueSlot *slot = &jobq_queues[i];
+		QueueInfo *queue;
+		int32 id;
+		bool pending;
 
 		if (!slot->notify_pending || !maintain_slot_is_ours(m, slot))
 			continue;
@@ -422,11 +422,11 @@ notify_run(Maintain *m)
 static void
 notify_undo(Maintain *m)
 {
-	ListCell   *lc;
+	ListCell *lc;
 
 	foreach (lc, notified)
 	{
-		QueueSlot  *slot = lfirst(lc);
+		QueueSlot *slot = lfirst(lc);
 
 		SpinLockAcquire(&slot->mutex);
 		if (maintain_slot_is_ours(m, slot))

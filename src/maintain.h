@@ -23,19 +23,19 @@
 typedef enum MaintainLeave
 {
 	LEAVE_NOT,
-	LEAVE_GONE,		  /* the extension was dropped, or is another installation */
+	LEAVE_GONE,        /* the extension was dropped, or is another installation */
 	LEAVE_NOT_ADOPTED, /* copy of another database */
-	LEAVE_FAILED	  /* no transaction could be started; another process may fare better */
+	LEAVE_FAILED       /* no transaction could be started; another process may fare better */
 } MaintainLeave;
 
 typedef struct Maintain
 {
-	DbSlot	   *db;
-	Oid			ext_oid;
+	DbSlot *db;
+	Oid ext_oid;
 	MemoryContext cycle; /* reset before each step */
-	const char *step;	 /* name of the running step */
-	bool		begun;	 /* maintain_begin succeeded */
-	bool		blocked; /* the extension is being changed or dropped: wait a moment */
+	const char *step;    /* name of the running step */
+	bool begun;          /* maintain_begin succeeded */
+	bool blocked;        /* the extension is being changed or dropped: wait a moment */
 	MaintainLeave leave;
 } Maintain;
 
@@ -43,10 +43,10 @@ typedef struct MaintainStep
 {
 	const char *name;
 	/* DT_NOBEGIN: at once; DT_NOEND: there is nothing to wait for */
-	TimestampTz (*due) (Maintain *m);
-	void		(*run) (Maintain *m);
+	TimestampTz (*due)(Maintain *m);
+	void (*run)(Maintain *m);
 	/* puts back into shared memory what a failed run took out of it; must not fail; may be NULL */
-	void		(*undo) (Maintain *m);
+	void (*undo)(Maintain *m);
 } MaintainStep;
 
 /* maintain.c */
@@ -58,7 +58,7 @@ extern void maintain_undo(Maintain *m);
 extern void maintain_working_on(int64 id);
 extern bool maintain_is_skipped(int64 id, TimestampTz *until);
 extern bool maintain_slot_is_ours(Maintain *m, QueueSlot *slot);
-extern int	maintain_queue_ids(Maintain *m, int32 **ids);
+extern int maintain_queue_ids(Maintain *m, int32 **ids);
 
 /* promote.c */
 extern TimestampTz promote_due(Maintain *m);

@@ -39,14 +39,14 @@
  * Returns how many are left.
  */
 int
-overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy) (TimestampTz ends))
+overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz ends))
 {
-	int			kept = 0;
+	int kept = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		TimestampTz ends = rows[i].lease_until;
-		TM_Result	result = store_lease_lock(lease, &rows[i], LEASE_EXCLUSIVE, false);
+		TM_Result result = store_lease_lock(lease, &rows[i], LEASE_EXCLUSIVE, false);
 
 		if (result == TM_Ok && rows[i].lease_until <= clock_now())
 			rows[kept++] = rows[i];
@@ -60,12 +60,12 @@ overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy) (TimestampTz en
 static void
 end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, TupleTableSlot *job)
 {
-	QueueInfo  *queue = meta_queue_by_id(row->queue_id);
-	int			unfinished = 0;
+	QueueInfo *queue = meta_queue_by_id(row->queue_id);
+	int unfinished = 0;
 
 	for (int i = 0; queue && i < row->njobs; i++)
 	{
-		Attempt		attempt;
+		Attempt attempt;
 
 		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
 			continue;
@@ -78,7 +78,8 @@ end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, Tupl
 		if (row->cancel & (UINT64CONST(1) << i))
 			(void) retire_finish(retire, queue, job, 'x', &attempt);
 		else
-			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
+			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0,
+							   true);
 		unfinished++;
 	}
 	if (unfinished > 0)
@@ -93,10 +94,10 @@ end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, Tupl
 
 /* Ends leases that overdue_lock has locked. working_on (may be NULL) is told the token in hand, and 0 after it. */
 void
-overdue_end(StoreTable *lease, Lease *rows, int n, void (*working_on) (int64 token))
+overdue_end(StoreTable *lease, Lease *rows, int n, void (*working_on)(int64 token))
 {
-	Retire		retire;
-	Snapshot	snapshot;
+	Retire retire;
+	Snapshot snapshot;
 	TupleTableSlot *job;
 
 	if (n == 0)
@@ -123,11 +124,11 @@ static int
 end_some(QueueInfo *queue, int max, TimestampTz from)
 {
 	StoreTable *lease = store_open(TABLE_LEASE);
-	Snapshot	snapshot = store_snapshot();
-	Lease	   *rows = palloc(max * sizeof(Lease));
-	int			n = 0;
-	int			looked = 0;
-	StoreScan	scan;
+	Snapshot snapshot = store_snapshot();
+	Lease *rows = palloc(max * sizeof(Lease));
+	int n = 0;
+	int looked = 0;
+	StoreScan scan;
 
 	store_lease_scan(&scan, lease, snapshot, from, clock_now());
 	while (n < max && looked++ < LOOK_WALK && store_scan_next(&scan))
@@ -177,7 +178,7 @@ overdue_end_some(DbSlot *db, QueueInfo *queue, int max, int64 *first_seq)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData *error;
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();

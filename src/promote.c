@@ -25,9 +25,9 @@
 #include "timeutil.h"
 #include "xact.h"
 
-#define PROMOTE_TICKETS 500		/* in one transaction */
-#define PROMOTE_QUEUES 64		/* in one transaction */
-#define PROMOTE_WALK 5000		/* index entries of one queue in one transaction, dead ones too */
+#define PROMOTE_TICKETS 500 /* in one transaction */
+#define PROMOTE_QUEUES 64   /* in one transaction */
+#define PROMOTE_WALK 5000   /* index entries of one queue in one transaction, dead ones too */
 #define PEEK_WALK 2000
 #define BUSY_FIRST (20 * 1000)
 #define BUSY_LONGEST USECS_PER_SEC
@@ -36,50 +36,50 @@
 /* What this process remembers of a queue. */
 typedef struct PromoteState
 {
-	int32		queue_id; /* hash key */
+	int32 queue_id; /* hash key */
 	/* A pass over what is due takes many transactions; it stands behind (resume_at, resume_job). */
-	bool		in_pass;
+	bool in_pass;
 	TimestampTz resume_at;
-	int64		resume_job;
+	int64 resume_job;
 	TimestampTz kept;  /* earliest ticket that the pass left */
 	TimestampTz retry; /* when to try that again */
-	bool		busy;  /* it left some because they are in somebody's hands */
-	int64		pause; /* before those are tried again */
+	bool busy;         /* it left some because they are in somebody's hands */
+	int64 pause;       /* before those are tried again */
 } PromoteState;
 
 /* One queue in one transaction. */
 typedef struct Promotion
 {
 	PromoteState *state;
-	QueueSlot  *slot; /* NULL: it has none */
-	int32		queue_id;
+	QueueSlot *slot; /* NULL: it has none */
+	int32 queue_id;
 	TimestampTz low; /* taken out of the slot */
 	TimestampTz start;
-	bool		resume;
+	bool resume;
 	/* results */
-	bool		more;		 /* stopped before the end of what is due */
-	TimestampTz reached;	 /* everything before it was seen */
-	int64		reached_job;
-	TimestampTz next;		 /* no ticket is due between now and then */
-	int			ntickets;
-	Ticket	   *tickets;
+	bool more;           /* stopped before the end of what is due */
+	TimestampTz reached; /* everything before it was seen */
+	int64 reached_job;
+	TimestampTz next; /* no ticket is due between now and then */
+	int ntickets;
+	Ticket *tickets;
 } Promotion;
 
 static HTAB *promote_states = NULL;
 static Promotion promotions[PROMOTE_QUEUES];
-static int	npromotions = 0;
-static int	next_slot = 0;
+static int npromotions = 0;
+static int next_slot = 0;
 static TimestampTz slotless_due = DT_NOBEGIN;
 
 static PromoteState *
 promote_state(int32 queue_id)
 {
 	PromoteState *state;
-	bool		found;
+	bool found;
 
 	if (promote_states == NULL)
 	{
-		HASHCTL		info;
+		HASHCTL info;
 
 		memset(&info, 0, sizeof(info));
 		info.keysize = sizeof(int32);
@@ -112,7 +112,7 @@ promote_due(Maintain *m)
 
 	for (int i = 0; i < jobq_max_queues; i++)
 	{
-		QueueSlot  *slot = &jobq_queues[i];
+		QueueSlot *slot = &jobq_queues[i];
 
 		if (!maintain_slot_is_ours(m, slot))
 			continue;
@@ -128,8 +128,8 @@ promote_due(Maintain *m)
 static void
 take_slot(Maintain *m, QueueSlot *slot, TimestampTz now)
 {
-	Promotion  *p = &promotions[npromotions];
-	bool		taken = false;
+	Promotion *p = &promotions[npromotions];
+	bool taken = false;
 
 	if (!maintain_slot_is_ours(m, slot) || slot->next_due > now)
 		return;
@@ -160,16 +160,16 @@ take_slot(Maintain *m, QueueSlot *slot, TimestampTz now)
 static bool
 walk_due(Promotion *p, StoreTable *delayed, Snapshot snapshot, ScanKey keys, int nkeys, int room)
 {
-	StoreWalk	walk;
-	bool		visible;
-	bool		all = true;
+	StoreWalk walk;
+	bool visible;
+	bool all = true;
 	TimestampTz until;
 
 	store_walk_begin(&walk, delayed, INDEX_DELAYED_DUE, snapshot, keys, nkeys);
 	while (all && store_walk_next(&walk, &visible))
 	{
-		Ticket	   *ticket = &p->tickets[p->ntickets];
-		TM_Result	result;
+		Ticket *ticket = &p->tickets[p->ntickets];
+		TM_Result result;
 
 		CHECK_FOR_INTERRUPTS();
 		p->reached = DatumGetTimestampTz(store_walk_key(&walk, 2));
@@ -203,9 +203,9 @@ static TimestampTz
 peek(Promotion *p, StoreTable *delayed, Snapshot snapshot, TimestampTz now)
 {
 	ScanKeyData keys[2];
-	StoreWalk	walk;
+	StoreWalk walk;
 	TimestampTz next = DT_NOEND;
-	bool		visible = false;
+	bool visible = false;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(p->queue_id));
 	ScanKeyInit(&keys[1], 2, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT, TimestampTzGetDatum(now));
@@ -223,7 +223,7 @@ static void
 scan_queue(Promotion *p, StoreTable *delayed, Snapshot snapshot, TimestampTz now, int room)
 {
 	ScanKeyData keys[3];
-	int			n = 1;
+	int n = 1;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(p->queue_id));
 	if (p->resume)
@@ -251,17 +251,17 @@ note_ready(QueueInfo *queue, Ticket *tickets, int n)
 {
 	typedef struct Range
 	{
-		int16		priority;
-		int			n;
-		int64		lo;
-		int64		hi;
+		int16 priority;
+		int n;
+		int64 lo;
+		int64 hi;
 	} Range;
-	Range	   *ranges = palloc(n * sizeof(Range));
-	int			nranges = 0;
+	Range *ranges = palloc(n * sizeof(Range));
+	int nranges = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		int			r = 0;
+		int r = 0;
 
 		while (r < nranges && ranges[r].priority != tickets[i].priority)
 			r++;
@@ -285,9 +285,9 @@ note_ready(QueueInfo *queue, Ticket *tickets, int n)
 static void
 write_ready(Maintain *m, QueueInfo *queue, StoreTable *ready, Ticket *tickets, int n)
 {
-	int64	   *seqs = palloc(n * sizeof(int64));
+	int64 *seqs = palloc(n * sizeof(int64));
 	TupleTableSlot *slots[STORE_BATCH];
-	int			filled = 0;
+	int filled = 0;
 
 	ident_job_ids(m->db, seqs, n);
 	for (int i = 0; i < n; i++)
@@ -310,8 +310,8 @@ write_ready(Maintain *m, QueueInfo *queue, StoreTable *ready, Ticket *tickets, i
 static int
 promote_queue(Maintain *m, Promotion *p, StoreTable *delayed, StoreTable *ready, int room)
 {
-	QueueInfo  *queue = meta_queue_by_id(p->queue_id);
-	Snapshot	snapshot;
+	QueueInfo *queue = meta_queue_by_id(p->queue_id);
+	Snapshot snapshot;
 
 	p->reached = p->start;
 	p->next = DT_NOEND;
@@ -349,7 +349,7 @@ end_pass(PromoteState *state)
 static void
 apply(Maintain *m, Promotion *p)
 {
-	QueueSlot  *slot = p->slot;
+	QueueSlot *slot = p->slot;
 	TimestampTz cursor = Min(p->reached, p->state->kept);
 	TimestampTz next = p->reached;
 
@@ -379,14 +379,14 @@ apply(Maintain *m, Promotion *p)
 static TimestampTz
 promote_slotless(Maintain *m, StoreTable *delayed, StoreTable *ready, int *room)
 {
-	int32	   *ids;
-	int			n = maintain_queue_ids(m, &ids);
+	int32 *ids;
+	int n = maintain_queue_ids(m, &ids);
 	TimestampTz next = DT_NOEND;
 
 	for (int i = 0; i < n; i++)
 	{
-		QueueInfo  *queue = meta_queue_by_id(ids[i]);
-		Promotion  *p = &promotions[npromotions];
+		QueueInfo *queue = meta_queue_by_id(ids[i]);
+		Promotion *p = &promotions[npromotions];
 
 		if (queue == NULL || queue->slot != NULL)
 			continue;
@@ -412,7 +412,7 @@ promote_run(Maintain *m)
 {
 	StoreTable *delayed;
 	StoreTable *ready;
-	int			room = PROMOTE_TICKETS;
+	int room = PROMOTE_TICKETS;
 	TimestampTz slotless = slotless_due;
 
 	npromotions = 0;
@@ -422,7 +422,7 @@ promote_run(Maintain *m)
 	ready = store_open(TABLE_READY);
 	for (int i = 0; i < jobq_max_queues && room > 0 && npromotions < PROMOTE_QUEUES; i++)
 	{
-		int			before = npromotions;
+		int before = npromotions;
 
 		next_slot = (next_slot + 1) % jobq_max_queues;
 		take_slot(m, &jobq_queues[next_slot], clock_now());
@@ -446,7 +446,7 @@ promote_undo(Maintain *m)
 {
 	for (int i = 0; i < npromotions; i++)
 	{
-		Promotion  *p = &promotions[i];
+		Promotion *p = &promotions[i];
 
 		if (p->slot == NULL)
 			continue;

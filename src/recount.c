@@ -36,9 +36,9 @@
 /* The gauges of one queue, in the order of JobqCounter. */
 typedef struct Count
 {
-	QueueSlot  *slot;
-	int32		queue_id;
-	int64		gauges[NUM_GAUGES];
+	QueueSlot *slot;
+	int32 queue_id;
+	int64 gauges[NUM_GAUGES];
 } Count;
 
 static bool slots_made = false; /* every queue was given a slot by this process */
@@ -50,7 +50,7 @@ static bool took_prepared = false;
 TimestampTz
 recount_due(Maintain *m)
 {
-	bool		needed = !slots_made || m->db->prepared;
+	bool needed = !slots_made || m->db->prepared;
 
 	for (int i = 0; i < jobq_max_queues && !needed; i++)
 		needed = maintain_slot_is_ours(m, &jobq_queues[i]) && !jobq_queues[i].exact;
@@ -68,15 +68,21 @@ retry_later(void)
 	not_before = now + Min(Max(RETRY_FIRST, (now - waiting_since) / 10), RETRY_LONGEST);
 }
 
-/* Whether a prepared transaction of this database is still open. */
+/*
+ * Whether a prepared transaction is open that has written to our tables: it holds their locks, and a lock without a process is a
+ * prepared transaction's. Those of others may stay for ever.
+ */
 static bool
 prepared_open(void)
 {
 	static SpiStatement statement = {
-		.sql = "SELECT 1 FROM pg_prepared_xacts x WHERE x.database = current_database() LIMIT 1",
+		.sql = "SELECT 1 FROM pg_locks l JOIN pg_class c ON c.oid = l.relation"
+			   " WHERE EXISTS (SELECT FROM pg_prepared_xacts) AND l.pid IS NULL AND l.mode = 'RowExclusiveLock'"
+			   " AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())"
+			   " AND c.relnamespace = 'jobq'::regnamespace LIMIT 1",
 		.result = SPI_OK_SELECT};
-	SpiScope	scope;
-	bool		open;
+	SpiScope scope;
+	bool open;
 
 	spi_begin(&scope);
 	open = spi_run(&statement, NULL, NULL) > 0;
@@ -90,8 +96,8 @@ prepared_open(void)
 static Snapshot
 publish_snapshot(DbSlot *db)
 {
-	Snapshot	snapshot;
-	bool		fits;
+	Snapshot snapshot;
+	bool fits;
 
 	LWLockAcquire(&db->count_lock, LW_EXCLUSIVE);
 	/* allocates nothing: GetLatestSnapshot fills a static snapshot whose arrays exist since this transaction's first ones */
@@ -107,7 +113,7 @@ publish_snapshot(DbSlot *db)
 		memcpy(db->recount_xids, snapshot->xip, snapshot->xcnt * sizeof(TransactionId));
 		for (int i = 0; i < jobq_max_queues; i++)
 		{
-			QueueSlot  *slot = &jobq_queues[i];
+			QueueSlot *slot = &jobq_queues[i];
 
 			SpinLockAcquire(&slot->mutex);
 			if (slot->db_oid == MyDatabaseId)
@@ -124,12 +130,12 @@ publish_snapshot(DbSlot *db)
 static int
 slots_to_count(Maintain *m, bool all, Count **counts)
 {
-	int			n = 0;
+	int n = 0;
 
 	*counts = MemoryContextAllocHuge(m->cycle, jobq_max_queues * sizeof(Count));
 	for (int i = 0; i < jobq_max_queues; i++)
 	{
-		QueueSlot  *slot = &jobq_queues[i];
+		QueueSlot *slot = &jobq_queues[i];
 
 		if (!maintain_slot_is_ours(m, slot) || (slot->exact && !all))
 			continue;
@@ -144,8 +150,8 @@ slots_to_count(Maintain *m, bool all, Count **counts)
 static int
 compare_counts(const void *a, const void *b)
 {
-	int32		x = ((const Count *) a)->queue_id;
-	int32		y = ((const Count *) b)->queue_id;
+	int32 x = ((const Count *) a)->queue_id;
+	int32 y = ((const Count *) b)->queue_id;
 
 	return x < y ? -1 : x > y;
 }
@@ -153,9 +159,9 @@ compare_counts(const void *a, const void *b)
 static void
 store_row(Count *counts, int n, uint64 row)
 {
-	Count		key = {0};
-	Count	   *count;
-	bool		isnull;
+	Count key = {0};
+	Count *count;
+	bool isnull;
 
 	key.queue_id = DatumGetInt32(spi_value(row, 2, &isnull));
 	count = bsearch(&key, counts, n, sizeof(Count), compare_counts);
@@ -168,10 +174,10 @@ static void
 count_rows(Snapshot snapshot, Count *counts, int n)
 {
 	static SPIPlanPtr plan = NULL;
-	Oid			types[1] = {INT4ARRAYOID};
-	Datum	   *ids = palloc(n * sizeof(Datum));
-	Datum		value;
-	SpiScope	scope;
+	Oid types[1] = {INT4ARRAYOID};
+	Datum *ids = palloc(n * sizeof(Datum));
+	Datum value;
+	SpiScope scope;
 
 	qsort(counts, n, sizeof(Count), compare_counts);
 	for (int i = 0; i < n; i++)
@@ -181,12 +187,13 @@ count_rows(Snapshot snapshot, Count *counts, int n)
 	spi_begin(&scope);
 	if (plan == NULL)
 	{
-		plan = SPI_prepare("SELECT 0, queue_id, count(*) FROM jobq.ready WHERE queue_id = ANY ($1) GROUP BY queue_id"
-						   " UNION ALL SELECT 1, queue_id, count(*) FROM jobq.delayed WHERE queue_id = ANY ($1) GROUP BY queue_id"
-						   " UNION ALL SELECT 2, l.queue_id, count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id)"
-						   " JOIN jobq.job j ON j.id = u.id WHERE l.queue_id = ANY ($1) GROUP BY l.queue_id"
-						   " UNION ALL SELECT 3, queue_id, count(*) FROM jobq.dead WHERE queue_id = ANY ($1) GROUP BY queue_id",
-						   1, types);
+		plan = SPI_prepare(
+			"SELECT 0, queue_id, count(*) FROM jobq.ready WHERE queue_id = ANY ($1) GROUP BY queue_id"
+			" UNION ALL SELECT 1, queue_id, count(*) FROM jobq.delayed WHERE queue_id = ANY ($1) GROUP BY queue_id"
+			" UNION ALL SELECT 2, l.queue_id, count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id)"
+			" JOIN jobq.job j ON j.id = u.id WHERE l.queue_id = ANY ($1) GROUP BY l.queue_id"
+			" UNION ALL SELECT 3, queue_id, count(*) FROM jobq.dead WHERE queue_id = ANY ($1) GROUP BY queue_id",
+			1, types);
 		if (plan == NULL || SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not prepare the count: %s", SPI_result_code_string(SPI_result));
 	}
@@ -204,7 +211,7 @@ install(Maintain *m, Count *counts, int n)
 	LWLockAcquire(&m->db->count_lock, LW_EXCLUSIVE);
 	for (int i = 0; i < n; i++)
 	{
-		QueueSlot  *slot = counts[i].slot;
+		QueueSlot *slot = counts[i].slot;
 
 		SpinLockAcquire(&slot->mutex);
 		if (maintain_slot_is_ours(m, slot) && slot->queue_id == counts[i].queue_id)
@@ -224,8 +231,8 @@ install(Maintain *m, Count *counts, int n)
 static void
 make_slots(Maintain *m)
 {
-	int32	   *ids;
-	int			n = maintain_queue_ids(m, &ids);
+	int32 *ids;
+	int n = maintain_queue_ids(m, &ids);
 
 	for (int i = 0; i < n; i++)
 		(void) meta_queue_by_id(ids[i]);
@@ -235,9 +242,9 @@ make_slots(Maintain *m)
 void
 recount_run(Maintain *m)
 {
-	Snapshot	snapshot;
-	Count	   *counts;
-	int			n;
+	Snapshot snapshot;
+	Count *counts;
+	int n;
 
 	took_prepared = false;
 	if (!maintain_begin(m))

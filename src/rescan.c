@@ -24,7 +24,7 @@
 #include "timeutil.h"
 
 #define RESCAN_WALK 5000 /* index entries in one transaction */
-#define DESCENT_COST 20	 /* a descent of the index counts as so many */
+#define DESCENT_COST 20  /* a descent of the index counts as so many */
 #define TAIL_WALK 2000
 #define MAX_SUSPECTS 256
 #define SECOND_LOOK USECS_PER_SEC
@@ -41,27 +41,27 @@ typedef enum RescanStage
 /* Visible tickets below a cursor. */
 typedef struct Suspect
 {
-	QueueSlot  *slot;
-	int32		queue_id;
-	int16		lane;
-	int16		priority;
-	int64		lo;
-	int64		hi;
+	QueueSlot *slot;
+	int32 queue_id;
+	int16 lane;
+	int16 priority;
+	int64 lo;
+	int64 hi;
 } Suspect;
 
 /* Where a rescan stands. */
 static RescanStage stage = STAGE_IDLE;
-static int	slot_index;
-static int	unit;		 /* a lane, or NUM_LANES for delayed */
-static int	above;		 /* priorities up to this one are done */
-static int64 walk_from;	 /* of the priority, or of the times, in hand */
+static int slot_index;
+static int unit;         /* a lane, or NUM_LANES for delayed */
+static int above;        /* priorities up to this one are done */
+static int64 walk_from;  /* of the priority, or of the times, in hand */
 static int32 walk_queue; /* whose priority that is */
 static int16 walk_prio;
 static int64 time_used;
 static TimestampTz look_again;
 static Suspect suspects[MAX_SUSPECTS];
-static int	nsuspects;
-static int	budget;
+static int nsuspects;
+static int budget;
 static bool requested = false;
 
 TimestampTz
@@ -112,8 +112,8 @@ wake_all(QueueSlot *slot)
 static void
 announce(Suspect *s)
 {
-	CursorScan	scan;
-	bool		known = false;
+	CursorScan scan;
+	bool known = false;
 
 	if (s->slot->queue_id != s->queue_id || s->slot->db_oid != MyDatabaseId)
 		return;
@@ -130,8 +130,8 @@ announce(Suspect *s)
 static void
 suspect(QueueSlot *slot, int32 queue_id, int16 priority, int64 seq)
 {
-	Suspect    *s = nsuspects > 0 ? &suspects[nsuspects - 1] : NULL;
-	bool		same = s && s->slot == slot && s->lane == unit && s->priority == priority;
+	Suspect *s = nsuspects > 0 ? &suspects[nsuspects - 1] : NULL;
+	bool same = s && s->slot == slot && s->lane == unit && s->priority == priority;
 
 	if (same && (s->hi + 1 == seq || nsuspects == MAX_SUSPECTS))
 		s->hi = seq;
@@ -161,10 +161,10 @@ static bool
 next_priority(StoreTable *ready, Snapshot snapshot, int32 queue_id, int16 *priority)
 {
 	ScanKeyData keys[3];
-	StoreWalk	walk;
-	int			n = lane_keys(keys, queue_id, unit);
-	bool		visible;
-	bool		found;
+	StoreWalk walk;
+	int n = lane_keys(keys, queue_id, unit);
+	bool visible;
+	bool found;
 
 	if (above >= PG_INT16_MIN)
 		ScanKeyInit(&keys[n++], 3, BTGreaterStrategyNumber, F_INT2GT, Int16GetDatum((int16) above));
@@ -182,11 +182,11 @@ static void
 check_tail(QueueSlot *slot, int32 queue_id, StoreTable *ready, Snapshot snapshot, int16 priority, int64 position)
 {
 	ScanKeyData keys[4];
-	StoreWalk	walk;
-	CursorScan	scan;
-	int			n = lane_keys(keys, queue_id, unit);
-	bool		visible = false;
-	int64		seq = 0;
+	StoreWalk walk;
+	CursorScan scan;
+	int n = lane_keys(keys, queue_id, unit);
+	bool visible = false;
+	int64 seq = 0;
 
 	if (cursor_first(slot, unit, priority - 1, &scan) && scan.priority == priority)
 		return;
@@ -210,11 +210,11 @@ static void
 walk_priority(QueueSlot *slot, int32 queue_id, StoreTable *ready, Snapshot snapshot, int16 priority)
 {
 	ScanKeyData keys[5];
-	StoreWalk	walk;
-	int			n = lane_keys(keys, queue_id, unit);
-	int64		position = PG_INT64_MIN;
-	bool		visible;
-	bool		end = true;
+	StoreWalk walk;
+	int n = lane_keys(keys, queue_id, unit);
+	int64 position = PG_INT64_MIN;
+	bool visible;
+	bool end = true;
 
 	if (walk_queue != queue_id || walk_prio != priority)
 		walk_from = PG_INT64_MIN;
@@ -255,8 +255,8 @@ walk_priority(QueueSlot *slot, int32 queue_id, StoreTable *ready, Snapshot snaps
 static TimestampTz
 walk_times(StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int n, int column, TimestampTz limit, bool *end)
 {
-	StoreWalk	walk;
-	bool		visible = false;
+	StoreWalk walk;
+	bool visible = false;
 	TimestampTz at = DT_NOEND;
 	TimestampTz start = walk_from;
 
@@ -285,7 +285,7 @@ walk_delayed(QueueSlot *slot, int32 queue_id, StoreTable *delayed, Snapshot snap
 	ScanKeyData keys[3];
 	TimestampTz cursor;
 	TimestampTz found = DT_NOEND;
-	bool		end = true;
+	bool end = true;
 
 	SpinLockAcquire(&slot->mutex);
 	cursor = slot->delayed_cursor;
@@ -312,9 +312,9 @@ walk_queues(Maintain *m, StoreTable *ready, StoreTable *delayed, Snapshot snapsh
 {
 	while (budget > 0 && slot_index < jobq_max_queues)
 	{
-		QueueSlot  *slot = &jobq_queues[slot_index];
-		int32		queue_id = slot->queue_id;
-		int16		priority;
+		QueueSlot *slot = &jobq_queues[slot_index];
+		int32 queue_id = slot->queue_id;
+		int16 priority;
 
 		CHECK_FOR_INTERRUPTS();
 		if (!maintain_slot_is_ours(m, slot))
@@ -343,7 +343,7 @@ walk_leases(Maintain *m, Snapshot snapshot)
 	ScanKeyData keys[2];
 	TimestampTz cursor;
 	TimestampTz found = DT_NOEND;
-	bool		end = true;
+	bool end = true;
 
 	SpinLockAcquire(&m->db->mutex);
 	cursor = m->db->lease_cursor;
@@ -367,9 +367,9 @@ second_look(StoreTable *ready, Snapshot snapshot)
 {
 	while (nsuspects > 0 && budget > 0)
 	{
-		Suspect    *s = &suspects[--nsuspects];
-		StoreScan	scan;
-		bool		found;
+		Suspect *s = &suspects[--nsuspects];
+		StoreScan scan;
+		bool found;
 
 		CHECK_FOR_INTERRUPTS();
 		store_ready_scan(&scan, ready, snapshot, s->queue_id, s->lane, s->priority, s->lo, s->hi);
@@ -413,7 +413,7 @@ rescan_run(Maintain *m)
 	TimestampTz began = clock_now();
 	StoreTable *ready;
 	StoreTable *delayed;
-	Snapshot	snapshot;
+	Snapshot snapshot;
 
 	if (!maintain_begin(m))
 		return;

@@ -117,7 +117,7 @@ fix_settings(void)
 static void
 scheduler_exit(int code, Datum arg)
 {
-	DbSlot	   *db = maintain.db;
+	DbSlot *db = maintain.db;
 
 	if (!entered)
 		return;
@@ -140,7 +140,7 @@ scheduler_exit(int code, Datum arg)
 static bool
 take_slot(DbSlot *db)
 {
-	bool		taken;
+	bool taken;
 
 	SpinLockAcquire(&db->mutex);
 	taken = db->scheduler_pid == 0;
@@ -159,7 +159,7 @@ take_slot(DbSlot *db)
 static void
 answer_probe(void)
 {
-	int			probe;
+	int probe;
 
 	memcpy(&probe, MyBgworkerEntry->bgw_extra, sizeof(probe));
 	if (probe >= 0 && probe < LAUNCHER_PROBES)
@@ -174,7 +174,7 @@ answer_probe(void)
 static void
 refuse(DbSlot *db, const char *why)
 {
-	bool		first = true;
+	bool first = true;
 
 	if (db)
 	{
@@ -191,7 +191,7 @@ refuse(DbSlot *db, const char *why)
 static DbSlot *
 find_installation(Oid *ext_oid)
 {
-	DbSlot	   *db = NULL;
+	DbSlot *db = NULL;
 
 	StartTransactionCommand();
 	(void) GetTransactionSnapshot();
@@ -217,7 +217,7 @@ static DbSlot *
 try_installation(Oid *ext_oid)
 {
 	MemoryContext context = CurrentMemoryContext;
-	DbSlot	   *db = NULL;
+	DbSlot *db = NULL;
 
 	PG_TRY();
 	{
@@ -225,7 +225,7 @@ try_installation(Oid *ext_oid)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *error;
+		ErrorData *error;
 
 		MemoryContextSwitchTo(context);
 		error = CopyErrorData();
@@ -263,7 +263,7 @@ static void
 sleep_until(TimestampTz next)
 {
 	TimestampTz now = clock_now();
-	long		ms = -1;
+	long ms = -1;
 
 	pgstat_report_activity(STATE_IDLE, NULL);
 	if (!TIMESTAMP_IS_NOEND(next))
@@ -271,7 +271,8 @@ sleep_until(TimestampTz next)
 	if (ms != 0)
 	{
 		(void) pgstat_report_stat(true);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms > 0 ? WL_TIMEOUT : 0), ms, wait_event_compat());
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_EXIT_ON_PM_DEATH | (ms > 0 ? WL_TIMEOUT : 0), ms,
+						 wait_event_compat());
 	}
 	ResetLatch(MyLatch);
 	check_for_end();
@@ -286,8 +287,8 @@ sleep_until(TimestampTz next)
 static void
 leave_for(MaintainLeave why)
 {
-	DbSlot	   *db = maintain.db;
-	bool		ours;
+	DbSlot *db = maintain.db;
+	bool ours;
 
 	if (why == LEAVE_FAILED)
 		proc_exit(1);
@@ -314,8 +315,8 @@ leave_for(MaintainLeave why)
 static void
 leave_idle(TimestampTz next)
 {
-	DbSlot	   *db = maintain.db;
-	bool		stay;
+	DbSlot *db = maintain.db;
+	bool stay;
 
 	SpinLockAcquire(&db->mutex);
 	db->scheduler_latch = NULL;
@@ -349,13 +350,13 @@ static void
 main_loop(void)
 {
 	TimestampTz last_work = clock_now();
-	int64		blocked = 0;
-	bool		tidied = false;
+	int64 blocked = 0;
+	bool tidied = false;
 
 	for (;;)
 	{
-		int64		idle_timeout = jobq_scheduler_idle_timeout * USECS_PER_SEC;
-		bool		ran;
+		int64 idle_timeout = jobq_scheduler_idle_timeout * USECS_PER_SEC;
+		bool ran;
 		TimestampTz next;
 		TimestampTz now;
 

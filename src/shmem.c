@@ -299,7 +299,7 @@ db_slot_reset(DbSlot *db, Oid db_oid, Oid ext_oid)
 	db->lease_cursor = DT_NOBEGIN;
 	db->lease_low = DT_NOEND;
 	db->next_lease = DT_NOBEGIN;
-	db->prepared = false;
+	db->prepared = true; /* of the time before a restart: the first recount looks */
 	db->poisoned = false;
 	db->rescan_activity = db->activity;
 	db->next_rescan = DT_NOBEGIN;

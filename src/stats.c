@@ -34,10 +34,10 @@ PG_FUNCTION_INFO_V1(jobq_queue_counts);
 
 typedef struct QueueStats
 {
-	int32		id;
-	bool		exact;
-	int64		counts[NUM_COUNTERS];
-	TimestampTz next_due;	  /* DT_NOBEGIN: not known */
+	int32 id;
+	bool exact;
+	int64 counts[NUM_COUNTERS];
+	TimestampTz next_due;     /* DT_NOBEGIN: not known */
 	TimestampTz oldest_ready; /* DT_NOEND: none */
 } QueueStats;
 
@@ -46,9 +46,9 @@ static int
 queue_ids(int32 **ids)
 {
 	static SpiStatement statement = {.sql = "SELECT id FROM jobq.queue ORDER BY id", .result = SPI_OK_SELECT};
-	SpiScope	scope;
-	int			n;
-	bool		isnull;
+	SpiScope scope;
+	int n;
+	bool isnull;
 
 	spi_begin(&scope);
 	n = (int) spi_run(&statement, NULL, NULL);
@@ -63,7 +63,7 @@ queue_ids(int32 **ids)
 static bool
 read_slot(DbSlot *db, QueueSlot *slot, QueueStats *stats)
 {
-	bool		ours = false;
+	bool ours = false;
 
 	stats->next_due = DT_NOBEGIN;
 	if (slot == NULL)
@@ -85,18 +85,19 @@ static void
 count_queue(QueueStats *stats)
 {
 	static SpiStatement statement = {
-		.sql = "SELECT (SELECT count(*) FROM jobq.ready WHERE queue_id = $1),"
-		" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1),"
-		" (SELECT count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id) JOIN jobq.job j ON j.id = u.id"
-		" WHERE l.queue_id = $1),"
-		" (SELECT count(*) FROM jobq.dead WHERE queue_id = $1),"
-		" (SELECT visible_at FROM jobq.delayed WHERE queue_id = $1 ORDER BY visible_at LIMIT 1)",
+		.sql =
+			"SELECT (SELECT count(*) FROM jobq.ready WHERE queue_id = $1),"
+			" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1),"
+			" (SELECT count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id) JOIN jobq.job j ON j.id = u.id"
+			" WHERE l.queue_id = $1),"
+			" (SELECT count(*) FROM jobq.dead WHERE queue_id = $1),"
+			" (SELECT visible_at FROM jobq.delayed WHERE queue_id = $1 ORDER BY visible_at LIMIT 1)",
 		.result = SPI_OK_SELECT,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
-	Datum		id = Int32GetDatum(stats->id);
-	SpiScope	scope;
-	bool		isnull;
+	Datum id = Int32GetDatum(stats->id);
+	SpiScope scope;
+	bool isnull;
 	TimestampTz next_due;
 
 	spi_begin(&scope);
@@ -110,12 +111,12 @@ count_queue(QueueStats *stats)
 
 /* Sets *oldest to the time at which the job of a lane's first visible ticket from lo to hi was made, if that is earlier. */
 static void
-look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo, int64 hi,
-			  TimestampTz *oldest)
+look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo,
+			  int64 hi, TimestampTz *oldest)
 {
-	StoreScan	scan;
-	Ticket		ticket;
-	bool		found;
+	StoreScan scan;
+	Ticket ticket;
+	bool found;
 
 	store_ready_scan(&scan, ready, snapshot, queue_id, lane, priority, lo, hi);
 	found = store_scan_next(&scan);
@@ -138,16 +139,17 @@ look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue
 
 /* Sets *oldest to the time of the first ticket of a lane's priorities that is the oldest, if that is earlier. */
 static void
-oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot *slot, int32 queue_id, int lane, TimestampTz *oldest)
+oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot *slot, int32 queue_id, int lane,
+			   TimestampTz *oldest)
 {
-	bool		known = slot && cursor_lane_known(slot, lane);
-	int			above = PG_INT16_MIN - 1;
-	int16		priority;
-	CursorScan	scan;
+	bool known = slot && cursor_lane_known(slot, lane);
+	int above = PG_INT16_MIN - 1;
+	int16 priority;
+	CursorScan scan;
 
 	for (;;)
 	{
-		int64		start = PG_INT64_MIN;
+		int64 start = PG_INT64_MIN;
 
 		CHECK_FOR_INTERRUPTS();
 		if (known)
@@ -157,7 +159,8 @@ oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot 
 			priority = scan.priority;
 			start = scan.start;
 			for (int i = 0; i < scan.nstanding; i++)
-				look_at_first(ready, job, snapshot, queue_id, lane, priority, scan.standing[i].lo, scan.standing[i].hi, oldest);
+				look_at_first(ready, job, snapshot, queue_id, lane, priority, scan.standing[i].lo, scan.standing[i].hi,
+							  oldest);
 		}
 		else if (!store_ready_next_priority(ready, snapshot, queue_id, lane, above, &priority))
 			break;
@@ -169,9 +172,9 @@ oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot 
 static void
 put_row(ReturnSetInfo *rsinfo, QueueStats *stats, TimestampTz totals_since)
 {
-	Datum		values[COUNTS_COLUMNS];
-	bool		nulls[COUNTS_COLUMNS] = {false};
-	int			n = 0;
+	Datum values[COUNTS_COLUMNS];
+	bool nulls[COUNTS_COLUMNS] = {false};
+	int n = 0;
 
 	values[n++] = Int32GetDatum(stats->id);
 	for (int i = 0; i < NUM_COUNTERS; i++)
@@ -193,12 +196,12 @@ Datum
 jobq_queue_counts(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	DbSlot	   *db = meta_begin("queue_counts", VERB_READS);
+	DbSlot *db = meta_begin("queue_counts", VERB_READS);
 	StoreTable *ready;
 	StoreTable *job;
-	int32	   *ids;
-	int			n;
-	bool		all_exact = true;
+	int32 *ids;
+	int n;
+	bool all_exact = true;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (rsinfo->setDesc->natts != COUNTS_COLUMNS)
@@ -208,9 +211,9 @@ jobq_queue_counts(PG_FUNCTION_ARGS)
 	job = store_open_read(TABLE_JOB);
 	for (int i = 0; i < n; i++)
 	{
-		QueueInfo  *queue = meta_queue_by_id(ids[i]);
-		QueueStats	stats;
-		Snapshot	snapshot;
+		QueueInfo *queue = meta_queue_by_id(ids[i]);
+		QueueStats stats;
+		Snapshot snapshot;
 
 		CHECK_FOR_INTERRUPTS();
 		if (queue == NULL)

@@ -46,7 +46,7 @@ store_open_read(JobqTable which)
 void
 store_walk_begin(StoreWalk *walk, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys)
 {
-	StoreScan	scan;
+	StoreScan scan;
 
 	store_scan_begin(&scan, t, index, snapshot, keys, nkeys);
 	walk->desc = scan.desc;
@@ -72,7 +72,7 @@ store_walk_next(StoreWalk *walk, bool *visible)
 Datum
 store_walk_key(StoreWalk *walk, int column)
 {
-	bool		isnull;
+	bool isnull;
 
 	return index_getattr(walk->desc->xs_itup, column, walk->desc->xs_itupdesc, &isnull);
 }

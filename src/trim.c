@@ -32,14 +32,14 @@
 #include "xact.h"
 
 #define TRIM_PAUSE (60 * USECS_PER_SEC) /* between passes while there is work */
-#define TRIM_ROWS 1000					/* of one DELETE; its text repeats it */
-#define CHECK_BLOCKS 1000				/* looked at in one transaction */
-#define LOCKED_BLOCKS 4096				/* looked at under the exclusive lock at most */
+#define TRIM_ROWS 1000                  /* of one DELETE; its text repeats it */
+#define CHECK_BLOCKS 1000               /* looked at in one transaction */
+#define LOCKED_BLOCKS 4096              /* looked at under the exclusive lock at most */
 
 typedef enum TrimStage
 {
 	STAGE_IDLE,
-	STAGE_RING, /* which tables of the ring are over */
+	STAGE_RING,  /* which tables of the ring are over */
 	STAGE_TABLE, /* look at every row of one, then empty it */
 	STAGE_FAR,
 	STAGE_DEAD
@@ -47,10 +47,10 @@ typedef enum TrimStage
 
 static TrimStage stage = STAGE_IDLE;
 static TimestampTz next_pass = DT_NOBEGIN;
-static TimestampTz found_next; /* of the running pass */
+static TimestampTz found_next;  /* of the running pass */
 static bool over[HISTORY_RING]; /* tables whose first row's day is over */
-static int	table = 0;			/* the one in hand */
-static BlockNumber checked;		/* so many of its blocks hold nothing that is to be kept */
+static int table = 0;           /* the one in hand */
+static BlockNumber checked;     /* so many of its blocks hold nothing that is to be kept */
 
 /* Everything before this was deleted in this pass, so that a batch does not walk the dead entries of those before it. */
 static TimestampTz deleted_to;
@@ -100,8 +100,8 @@ end_pass(void)
 static BlockNumber
 table_blocks(JobqTable which, bool *busy)
 {
-	Oid			oid = meta_table_oid(which);
-	Relation	rel;
+	Oid oid = meta_table_oid(which);
+	Relation rel;
 	BlockNumber blocks;
 
 	*busy = !ConditionalLockRelationOid(oid, AccessShareLock);
@@ -117,13 +117,13 @@ table_blocks(JobqTable which, bool *busy)
 static void
 look_at_ring(void)
 {
-	SpiScope	scope;
+	SpiScope scope;
 
 	for (int i = 0; i < HISTORY_RING; i++)
 	{
-		bool		busy;
-		bool		isnull;
-		char	   *sql = psprintf("SELECT expiry FROM jobq.history_%d LIMIT 1", i);
+		bool busy;
+		bool isnull;
+		char *sql = psprintf("SELECT expiry FROM jobq.history_%d LIMIT 1", i);
 
 		over[i] = false;
 		if (table_blocks(TABLE_HISTORY + i, &busy) == 0)
@@ -169,12 +169,13 @@ next_table(void)
 static bool
 holds_kept(BlockNumber from, BlockNumber to)
 {
-	Oid			types[3] = {TIDOID, TIDOID, TIMESTAMPTZOID};
+	Oid types[3] = {TIDOID, TIDOID, TIMESTAMPTZOID};
 	ItemPointerData tids[2];
-	Datum		values[3];
-	char	   *sql = psprintf("SELECT 1 FROM jobq.history_%d WHERE ctid >= $1 AND ctid < $2 AND expiry >= $3 LIMIT 1", table);
-	SpiScope	scope;
-	bool		found;
+	Datum values[3];
+	char *sql =
+		psprintf("SELECT 1 FROM jobq.history_%d WHERE ctid >= $1 AND ctid < $2 AND expiry >= $3 LIMIT 1", table);
+	SpiScope scope;
+	bool found;
 
 	ItemPointerSet(&tids[0], from, 0);
 	ItemPointerSet(&tids[1], to, 0);
@@ -191,9 +192,9 @@ holds_kept(BlockNumber from, BlockNumber to)
 static bool
 truncate_table(BlockNumber blocks)
 {
-	bool		busy;
-	bool		closed;
-	SpiScope	scope;
+	bool busy;
+	bool closed;
+	SpiScope scope;
 
 	if (!ConditionalLockRelationOid(meta_table_oid(TABLE_HISTORY + table), AccessExclusiveLock))
 		return false;
@@ -213,7 +214,7 @@ truncate_table(BlockNumber blocks)
 static void
 work_on_table(void)
 {
-	bool		busy;
+	bool busy;
 	BlockNumber blocks = table_blocks(TABLE_HISTORY + table, &busy);
 	BlockNumber to = Min(blocks, checked + CHECK_BLOCKS);
 
@@ -240,9 +241,9 @@ work_on_table(void)
 static uint64
 delete_batch(SpiStatement *statement, int32 queue_id, TimestampTz before)
 {
-	Datum		values[3];
-	uint64		n;
-	bool		isnull;
+	Datum values[3];
+	uint64 n;
+	bool isnull;
 
 	if (deleted_queue != queue_id)
 		deleted_to = DT_NOBEGIN;
@@ -261,16 +262,17 @@ static void
 trim_far(void)
 {
 	static SpiStatement delete_far = {
-		.sql = "DELETE FROM jobq.history_far WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.history_far"
-		" WHERE expiry < $1 AND expiry >= $2 ORDER BY expiry LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING expiry",
+		.sql =
+			"DELETE FROM jobq.history_far WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.history_far"
+			" WHERE expiry < $1 AND expiry >= $2 ORDER BY expiry LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING expiry",
 		.result = SPI_OK_DELETE_RETURNING,
 		.nargs = 2,
 		.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID}};
 	static SpiStatement first_far = {
 		.sql = "SELECT expiry FROM jobq.history_far WHERE expiry < 'infinity' ORDER BY expiry LIMIT 1",
 		.result = SPI_OK_SELECT};
-	SpiScope	scope;
-	bool		isnull;
+	SpiScope scope;
+	bool isnull;
 
 	if (!ConditionalLockRelationOid(meta_table_oid(TABLE_HISTORY_FAR), RowExclusiveLock))
 	{
@@ -290,8 +292,8 @@ trim_far(void)
 
 typedef struct DeadQueue
 {
-	int32		id;
-	int64		keep;
+	int32 id;
+	int64 keep;
 	TimestampTz oldest;
 } DeadQueue;
 
@@ -300,20 +302,21 @@ static int
 dead_queues(DeadQueue **queues)
 {
 	static SpiStatement statement = {
-		.sql = "SELECT q.id, q.keep_dead, (SELECT d.died FROM jobq.dead d WHERE d.queue_id = q.id ORDER BY d.died LIMIT 1)"
-		" FROM jobq.queue q WHERE q.keep_dead IS NOT NULL",
+		.sql =
+			"SELECT q.id, q.keep_dead, (SELECT d.died FROM jobq.dead d WHERE d.queue_id = q.id ORDER BY d.died LIMIT 1)"
+			" FROM jobq.queue q WHERE q.keep_dead IS NOT NULL",
 		.result = SPI_OK_SELECT};
-	SpiScope	scope;
-	int			n;
-	int			kept = 0;
+	SpiScope scope;
+	int n;
+	int kept = 0;
 
 	spi_begin(&scope);
 	n = (int) spi_run(&statement, NULL, NULL);
 	*queues = MemoryContextAlloc(scope.caller, Max(n, 1) * sizeof(DeadQueue));
 	for (int i = 0; i < n; i++)
 	{
-		DeadQueue  *q = &(*queues)[kept];
-		bool		isnull;
+		DeadQueue *q = &(*queues)[kept];
+		bool isnull;
 
 		q->id = DatumGetInt32(spi_value(i, 1, &isnull));
 		q->keep = interval_usecs(DatumGetIntervalP(spi_value(i, 2, &isnull)), "keep_dead", PG_INT64_MIN, PG_INT64_MAX);
@@ -330,15 +333,16 @@ static void
 trim_dead(void)
 {
 	static SpiStatement delete_dead = {
-		.sql = "DELETE FROM jobq.dead WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.dead"
-		" WHERE queue_id = $3 AND died < $1 AND died >= $2 ORDER BY died LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING died",
+		.sql =
+			"DELETE FROM jobq.dead WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.dead"
+			" WHERE queue_id = $3 AND died < $1 AND died >= $2 ORDER BY died LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING died",
 		.result = SPI_OK_DELETE_RETURNING,
 		.nargs = 3,
 		.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
-	DeadQueue  *queues;
-	int			n;
+	DeadQueue *queues;
+	int n;
 	TimestampTz now = clock_now();
-	bool		more = false;
+	bool more = false;
 
 	if (!ConditionalLockRelationOid(meta_table_oid(TABLE_DEAD), RowExclusiveLock))
 	{
@@ -349,9 +353,9 @@ trim_dead(void)
 	n = dead_queues(&queues);
 	for (int i = 0; i < n && !more; i++)
 	{
-		SpiScope	scope;
-		uint64		deleted;
-		QueueInfo  *queue;
+		SpiScope scope;
+		uint64 deleted;
+		QueueInfo *queue;
 
 		if (timestamp_add(queues[i].oldest, queues[i].keep) > now)
 		{
@@ -375,7 +379,7 @@ trim_dead(void)
 void
 trim_run(Maintain *m)
 {
-	TrimStage	before = stage;
+	TrimStage before = stage;
 
 	if (!maintain_begin(m))
 		return;

@@ -5,7 +5,7 @@
 COMMENT ON FUNCTION jobq.enqueue IS
 'Adds a job to queue and returns its id. It can be taken once the transaction has committed. payload: up to the queue''s max_payload_bytes; name, up to 256 bytes: for views and handlers; priority -32768 .. 32767, smaller first, NULL = 1000; delay (0 .. 100 years) or run_at: not before, a past time means now; max_attempts NULL = the queue''s; timeout: longest run of an attempt, however often it is extended, NULL = the queue''s; headers: a JSON object. group_key, unique_key, expires_in must be NULL (0A000). Errors: 42704 no such queue; 22023 bad argument, both delay and run_at; 22004 NULL queue or payload; JQ004 payload or headers too large.';
 COMMENT ON FUNCTION jobq.enqueue_many IS
-'Adds one job per element of payloads, a JSON array of up to 1000000, in its order; returns ord (from 1), job_id and status (inserted) per element. headers: NULL or a JSON array of the same length; the rest as in enqueue, for all jobs alike. group_keys, unique_keys, expires_in must be NULL (0A000). Errors: as enqueue; 22023 also for no array or arrays of different length.';
+'Adds one job per element of payloads, a JSON array of up to 1000000, in its order; returns ord (from 1), job_id and status per element: inserted, or why it was left out (payload_too_large, payload_too_deep, headers_too_large, headers_not_object). headers: NULL or a JSON array of the same length; the rest as in enqueue, for all jobs alike. group_keys, unique_keys, expires_in must be NULL (0A000). Errors: as enqueue, but for JQ004; 22023 also for no array or arrays of different length.';
 
 -- workers
 COMMENT ON FUNCTION jobq.dequeue IS
@@ -31,7 +31,7 @@ COMMENT ON FUNCTION jobq.release_many IS
 COMMENT ON FUNCTION jobq.extend_many IS
 'extend for each pair of job_ids and tokens. Returns per job ok, cancel or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad lease; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.complete_and_dequeue IS
-'complete, then dequeue from queue, in one call: one transaction per job. Returns the rows of dequeue. A job that was already completed with this token is no error. Errors: those of complete and of dequeue.';
+'complete, then dequeue from queue, in one call: one transaction per job. Returns the rows of dequeue. With job_id and token NULL it only takes; it waits only when it completed nothing. A job that was already completed with this token is no error. Errors: those of complete and of dequeue.';
 COMMENT ON FUNCTION jobq.progress IS
 'Stores value as the job''s progress, shown by jobs and job() and kept in its history. Errors: JQ001 as in complete; 22004 NULL job_id or value; JQ004 value too large.';
 COMMENT ON FUNCTION jobq.assert_lease IS
@@ -108,7 +108,7 @@ COMMENT ON COLUMN jobq.workers.worker IS 'As given to dequeue; NULL: those that 
 COMMENT ON COLUMN jobq.workers.lease_until IS 'End of the lease that ends first.';
 COMMENT ON COLUMN jobq.workers.expired IS 'Leases whose end has passed and that nobody took back yet.';
 COMMENT ON VIEW jobq.dead_letters IS 'Dead letters: the whole job and why it died.';
-COMMENT ON COLUMN jobq.dead_letters.reason IS 'max_attempts, lease_expired (the last lease ran out) or rejected (fail with retry false).';
+COMMENT ON COLUMN jobq.dead_letters.reason IS 'max_attempts, lease_expired (the last lease ran out), rejected (fail with retry false) or claim_rolled_back (three times in a row).';
 COMMENT ON COLUMN jobq.dead_letters.failures IS 'Every failed attempt: JSON array of attempt, at, error.';
 COMMENT ON VIEW jobq.history IS 'The ring of history tables as one, for the other views. part: place in the ring; 32: history_far.';
 COMMENT ON VIEW jobq.job_full IS 'Every job with all there is to say of it, for the other views and functions.';

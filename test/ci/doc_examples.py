@@ -8,12 +8,12 @@ What a fenced block's first line says:
 	bash                    lines "bash FILE": the file must be there
 	bash FILE               an excerpt: these lines stand in FILE
 	sh                      run with bash; an error fails
-	conf                    lines "name = value": the setting must exist and take the value
+	conf                    lines "name = value": the setting must exist, and take the value if a session may set it
 Any other block is for reading only.
 
 Besides: links between pages lead somewhere, the settings' table agrees with the server, every function of the catalog has
-a section in doc/api.md that names all its arguments, every column of the views is named there, and the README names every
-limit of src/jobq.h.
+a section in doc/api.md that names all its arguments, every column of the views is named there, doc/internals.md names every
+file of src/, and the README names every limit of src/jobq.h.
 """
 
 import glob
@@ -162,8 +162,8 @@ def check_conf(block):
 			result(not line.strip() or line.startswith("#"), block.name, line)
 			continue
 		value = m.group(2).strip().strip("'")
-		# settings that only a start can change are checked for their name
-		p = psql("postgres", "-c", "BEGIN", "-c", "SET LOCAL %s = '%s'" % (m.group(1), value), "-c", "ROLLBACK")
+		# of one that a session cannot set only the name is checked
+		p = psql("postgres", "-v", "ON_ERROR_STOP=1", "-c", "BEGIN", "-c", "SET LOCAL %s = '%s'" % (m.group(1), value), "-c", "ROLLBACK")
 		ok = p.returncode == 0 or "cannot be changed" in p.stderr
 		result(ok, block.name, line + "\n" + p.stderr)
 
@@ -286,6 +286,14 @@ def check_limits(page):
 		result(re.search(r"(?<!\d)(?<!\d,)%s(?!,?\d)" % "{:,}".format(int(value)), text) is not None, "%s: %s" % (page, name), value)
 
 
+def check_files(page):
+	with open(page, encoding="utf-8") as f:
+		text = f.read()
+	missing = [n for n in sorted({os.path.splitext(os.path.basename(f))[0] for f in glob.glob("src/*.c")})
+		if not re.search(r"`%s(\.c)?`" % n, text)]
+	result(not missing, page + ": files of src/", "not named: %s" % missing)
+
+
 def check_links(page):
 	with open(page, encoding="utf-8") as f:
 		text = f.read()
@@ -315,6 +323,8 @@ def main():
 		check_api("doc/api.md", database)
 	if "doc/operations.md" in pages:
 		check_settings("doc/operations.md", database)
+	if "doc/internals.md" in pages:
+		check_files("doc/internals.md")
 	if "README.md" in pages:
 		check_limits("README.md")
 		linked = open("README.md", encoding="utf-8").read()

@@ -314,6 +314,23 @@ subtest 'enabled and disabled' => sub {
 	server_alive_ok($node);
 };
 
+subtest 'more queues than slots' => sub {
+	my $node = jobq_node('many', conf => $fast . "jobq.max_queues = 2\n");
+	for my $i (1 .. 4)
+	{
+		$node->safe_psql('postgres', "SELECT jobq.create_queue('q$i')");
+		$node->safe_psql('postgres', "SELECT jobq.enqueue('q$i', delay => '200 ms'), jobq.enqueue('q$i')");
+	}
+	ok(poll_until('promotion', q{SELECT count(*) = 8 FROM jobq.ready}, node => $node), 'due jobs of all queues become ready');
+	is($node->safe_psql('postgres', q{SELECT string_agg(ready::text, ',') FROM jobq.queue_counts()}), '2,2,2,2', 'and are counted');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM jobq.dequeue('q$_', 9, lease => '200 ms')"), '2', "queue $_ gives out its jobs")
+	  for 1 .. 4;
+	ok(poll_until('expiry', q{SELECT count(*) = 8 FROM jobq.ready}, node => $node), 'their leases end');
+	verify_ok($node);
+	$node->stop;
+	server_alive_ok($node);
+};
+
 subtest 'standby and promotion' => sub {
 	my $primary = jobq_node('primary', conf => $fast, init => [ allows_streaming => 1 ]);
 	$primary->safe_psql('postgres', q{SELECT jobq.create_queue('q')});
