@@ -380,6 +380,8 @@ set_paused(DbSlot *db, const text *name, bool paused)
 	values[1] = BoolGetDatum(paused);
 	spi_run(&update, values, NULL);
 	spi_end(&scope);
+	if (!paused)
+		xact_wake_all(meta_queue(name));
 	xact_verb_end(false);
 }
 

@@ -36,7 +36,7 @@ PG_FUNCTION_INFO_V1(jobq_dequeue);
 PG_FUNCTION_INFO_V1(jobq_complete_and_dequeue);
 PG_FUNCTION_INFO_V1(jobq_wait);
 
-/* Longest sleep of a waiter that cannot know its queue's next due time. */
+/* Longest sleep of a waiter whose queue is paused, or has a next due time that is not known. */
 #define BLIND_SLEEP_MS 1000
 /* A waiter's pause when a ticket is due but not to be had: somebody is at it. */
 #define OVERDUE_SLEEP_MS 50
@@ -201,7 +201,7 @@ leave_waiters(int code, Datum arg)
 
 /* Sleeps until a wake-up, the queue's next due time, or the end. The session is registered on the condition variable already. */
 static void
-sleep_once(QueueSlot *slot, TimestampTz until)
+sleep_once(QueueInfo *queue, QueueSlot *slot, TimestampTz until)
 {
 	TimestampTz now = clock_now();
 	TimestampTz due;
@@ -210,7 +210,8 @@ sleep_once(QueueSlot *slot, TimestampTz until)
 	SpinLockAcquire(&slot->mutex);
 	due = slot->next_due;
 	SpinLockRelease(&slot->mutex);
-	if (TIMESTAMP_IS_NOBEGIN(due))
+	/* a resume wakes us just before other sessions are told of it: look again soon */
+	if (TIMESTAMP_IS_NOBEGIN(due) || queue->paused)
 		ms = Min(ms, BLIND_SLEEP_MS);
 	else if (due <= now)
 		ms = Min(ms, OVERDUE_SLEEP_MS);
@@ -256,7 +257,7 @@ wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
 		{
 			CHECK_FOR_INTERRUPTS();
 			MemoryContextReset(look);
-			sleep_once(slot, until);
+			sleep_once(queue, slot, until);
 		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(leave_waiters, PointerGetDatum(slot));

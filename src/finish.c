@@ -74,7 +74,6 @@ by_job(const void *a, const void *b)
 static ItemStatus
 complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, Attempt *attempt, bool cancelled)
 {
-	check_json_size(queue, item->result, "result");
 	attempt->result = item->result;
 	if (cancelled)
 		ereport(NOTICE, (errmsg("job " INT64_FORMAT " was asked to cancel, and is completed all the same", item->job_id)));
@@ -205,6 +204,8 @@ finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
 	item.token = token;
 	item.result = result;
 	finish_list(call, &item, 1);
+	if (item.status == ITEM_TOO_LARGE)
+		check_json_size(meta_queue_by_id(item.group->lease.queue_id), result, "result");
 	if (item.status == ITEM_LOST)
 		lease_lost(job_id);
 	return item.status;
@@ -337,9 +338,10 @@ finish_many(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call, i
 }
 
 /*
- * jobq.complete_many(job_ids, tokens, results): complete() for each pair. Returns (job_id, status) in the order given: ok, already, lost.
+ * jobq.complete_many(job_ids, tokens, results): complete() for each pair. Returns (job_id, status) in the order given: ok, already, lost,
+ * result_too_large (the job stays active).
  *
- * Errors: 22023 arrays of different length; 22004 NULL job id; JQ004; 25006.
+ * Errors: 22023 arrays of different length; 22004 NULL job id; 25006.
  */
 Datum
 jobq_complete_many(PG_FUNCTION_ARGS)

@@ -51,6 +51,8 @@ item_status_name(ItemStatus status)
 			return "cancel";
 		case ITEM_CANCELLED:
 			return "cancelled";
+		case ITEM_TOO_LARGE:
+			return "result_too_large";
 		case ITEM_RETRY:
 			return "retry";
 		case ITEM_DEAD:
@@ -161,6 +163,14 @@ leases_group(LeaseList *list, LeaseItem *items, int n)
 	}
 }
 
+static bool
+result_too_large(const Lease *lease, const LeaseItem *item)
+{
+	QueueInfo  *queue = item->result ? meta_queue_by_id(lease->queue_id) : NULL;
+
+	return queue && VARSIZE(item->result) - VARHDRSZ > queue->max_payload_bytes;
+}
+
 /* Gives each item of a group its place; one that the lease does not list, or lists under another item already, is lost. */
 static void
 place_items(LeaseGroup *group, bool found)
@@ -174,7 +184,7 @@ place_items(LeaseGroup *group, bool found)
 			continue;
 		item->position = lease_position(&group->lease, item->job_id);
 		if (item->position >= 0)
-			item->status = ITEM_PENDING;
+			item->status = result_too_large(&group->lease, item) ? ITEM_TOO_LARGE : ITEM_PENDING;
 	}
 }
 
@@ -314,7 +324,7 @@ leases_write_back(LeaseList *list, StoreTable *job)
 		{
 			LeaseItem  *item = group->items[j];
 
-			if (item->status == ITEM_LOST || item->status == ITEM_PENDING)
+			if (item->status == ITEM_LOST || item->status == ITEM_PENDING || item->status == ITEM_TOO_LARGE)
 				continue;
 			gone |= UINT64CONST(1) << item->position;
 			given_back |= item->returned;

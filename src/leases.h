@@ -19,6 +19,7 @@ typedef enum ItemStatus
 	ITEM_LOST,
 	ITEM_CANCEL, /* extended, and asked to cancel */
 	ITEM_CANCELLED,
+	ITEM_TOO_LARGE, /* its result is larger than the queue allows: it stays as it was */
 	ITEM_RETRY,
 	ITEM_DEAD
 } ItemStatus;

@@ -23,7 +23,7 @@ COMMENT ON FUNCTION jobq.release IS
 COMMENT ON FUNCTION jobq.extend IS
 'Moves the end of the lease to lease from now (1 ms .. 30 days, NULL = the queue''s), but never back and not past the deadline. Jobs that one dequeue took together are extended together. Returns ok, or cancel when somebody asked for the job''s end. Never waits. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad lease.';
 COMMENT ON FUNCTION jobq.complete_many IS
-'complete for each pair of job_ids and tokens; results: NULL or a JSON array of the same length. Returns per job, in the order given, ok, already or lost; a lost job does not hinder the others. Jobs are locked in the order of their ids. Errors: 22023 arrays of different length; 22004 NULL job id; JQ004 result too large.';
+'complete for each pair of job_ids and tokens; results: NULL or a JSON array of the same length. Returns per job, in the order given, ok, already, lost or result_too_large (it stays active); none of these hinders the others. Jobs are locked in the order of their ids. Errors: 22023 arrays of different length; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.fail_many IS
 'fail for each pair of job_ids and tokens, with one error and one retry_in for all. Returns per job retry, dead, cancelled or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad retry_in; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.release_many IS
