@@ -75,16 +75,41 @@ end_leases(void)
 	store_close(table);
 }
 
-/* Makes this database the origin of its jobs. An identity that was copied along is another database's: a new one takes its place. */
+/* Numbers go on behind those that the tables hold, whatever the sequences say: logical replication does not carry them. */
+static void
+raise_numbers(void)
+{
+	static SpiStatement look = {
+		.sql = "SELECT greatest((SELECT max(id) FROM jobq.job), (SELECT max(seq) FROM jobq.ready), (SELECT max(id) FROM jobq.dead),"
+			   " (SELECT max(id) FROM jobq.history), 0),"
+			   " greatest((SELECT max(token) FROM jobq.lease), (SELECT max(token) FROM jobq.resource_fence),"
+			   " (SELECT max(token) FROM jobq.history), 0)",
+		.result = SPI_OK_SELECT};
+	static SpiStatement queue_ids = {
+		.sql = "SELECT setval('jobq.queue_id_seq', m.id) FROM (SELECT greatest((SELECT max(id) FROM jobq.queue),"
+			   " (SELECT max(queue_id) FROM jobq.dead), (SELECT max(queue_id) FROM jobq.history)) AS id) m,"
+			   " jobq.queue_id_seq s WHERE m.id >= s.last_value",
+		.result = SPI_OK_SELECT};
+	SpiScope scope;
+	int64 id;
+	int64 token;
+	bool isnull;
+
+	spi_begin(&scope);
+	spi_run(&look, NULL, NULL);
+	id = DatumGetInt64(spi_value(0, 1, &isnull));
+	token = DatumGetInt64(spi_value(0, 2, &isnull));
+	spi_run(&queue_ids, NULL, NULL);
+	spi_end(&scope);
+	ident_raise_generation(id, token);
+}
+
+/* Makes this database the origin of its jobs, under a new identity: the old ones may have come along with the copy. */
 static void
 write_identity(void)
 {
-	static SpiStatement forget = {.sql = "DELETE FROM jobq.identity WHERE db_oid <> $1",
-								  .result = SPI_OK_DELETE,
-								  .nargs = 1,
-								  .argtypes = {OIDOID}};
-	static SpiStatement make = {.sql = "INSERT INTO jobq.identity SELECT gen_random_uuid(), $1"
-									   " WHERE NOT EXISTS (SELECT 1 FROM jobq.identity)",
+	static SpiStatement forget = {.sql = "DELETE FROM jobq.identity", .result = SPI_OK_DELETE};
+	static SpiStatement make = {.sql = "INSERT INTO jobq.identity SELECT gen_random_uuid(), $1",
 								.result = SPI_OK_INSERT,
 								.nargs = 1,
 								.argtypes = {OIDOID}};
@@ -94,7 +119,7 @@ write_identity(void)
 	SpiScope scope;
 
 	spi_begin(&scope);
-	spi_run(&forget, &db, NULL);
+	spi_run(&forget, NULL, NULL);
 	spi_run(&make, &db, NULL);
 	spi_run(&clear, NULL, NULL);
 	spi_run(&note, NULL, NULL);
@@ -120,7 +145,7 @@ jobq_adopt(PG_FUNCTION_ARGS)
 	if (meta_adopted())
 		PG_RETURN_VOID();
 	xact_verb_begin(db);
-	ident_raise_generation();
+	raise_numbers();
 	end_leases();
 	write_identity();
 	meta_settings_changed();

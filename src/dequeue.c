@@ -15,6 +15,7 @@
 #include "executor/spi.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "tcop/pquery.h"
 #include "utils/builtins.h"
@@ -199,13 +200,27 @@ leave_waiters(int code, Datum arg)
 	pg_atomic_fetch_sub_u32(&slot->waiters, 1);
 }
 
-/* Sleeps until a wake-up, the queue's next due time, or the end. The session is registered on the condition variable already. */
+/* Milliseconds left of a wait; 0 when it is over. By the clock that nobody can set. */
+static long
+wait_left(instr_time begin, int64 usecs)
+{
+	instr_time	elapsed;
+
+	INSTR_TIME_SET_CURRENT(elapsed);
+	INSTR_TIME_SUBTRACT(elapsed, begin);
+	usecs -= (int64) INSTR_TIME_GET_MICROSEC(elapsed);
+	return usecs > 0 ? (long) ((usecs + 999) / 1000) : 0;
+}
+
+/*
+ * Sleeps until a wake-up or the queue's next due time, at most ms milliseconds. The session is registered on the condition variable
+ * already.
+ */
 static void
-sleep_once(QueueInfo *queue, QueueSlot *slot, TimestampTz until)
+sleep_once(QueueInfo *queue, QueueSlot *slot, long ms)
 {
 	TimestampTz now = clock_now();
 	TimestampTz due;
-	long		ms = TimestampDifferenceMilliseconds(now, until);
 
 	SpinLockAcquire(&slot->mutex);
 	due = slot->next_due;
@@ -228,17 +243,21 @@ typedef bool (*WaitCheck) (void *arg);
  * is lost; it hands on one that it does not use.
  */
 static bool
-wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
+wait_for(QueueInfo *queue, int64 usecs, WaitCheck check, void *arg)
 {
+	instr_time	begin;
+	long		left;
 	QueueSlot  *slot = queue->slot;
 	bool		done = false;
 	MemoryContext look = AllocSetContextCreate(CurrentMemoryContext, "jobq wait", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(look); /* a long wait looks often */
 
+	INSTR_TIME_SET_CURRENT(begin);
+
 	if (slot == NULL)
 	{
 		/* no slot in shared memory was left for this queue: look now and then */
-		while (!(done = check(arg)) && clock_now() < until)
+		while (!(done = check(arg)) && wait_left(begin, usecs) > 0)
 		{
 			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 2 * OVERDUE_SLEEP_MS, wait_event_compat());
 			ResetLatch(MyLatch);
@@ -253,11 +272,11 @@ wait_for(QueueInfo *queue, TimestampTz until, WaitCheck check, void *arg)
 	PG_ENSURE_ERROR_CLEANUP(leave_waiters, PointerGetDatum(slot));
 	{
 		ConditionVariablePrepareToSleep(&slot->wake);
-		while (!(done = check(arg)) && clock_now() < until)
+		while (!(done = check(arg)) && (left = wait_left(begin, usecs)) > 0)
 		{
 			CHECK_FOR_INTERRUPTS();
 			MemoryContextReset(look);
-			sleep_once(queue, slot, until);
+			sleep_once(queue, slot, left);
 		}
 	}
 	PG_END_ENSURE_ERROR_CLEANUP(leave_waiters, PointerGetDatum(slot));
@@ -327,7 +346,7 @@ jobq_dequeue(PG_FUNCTION_ARGS)
 
 	xact_verb_begin(w.request.db);
 	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0)
-		(void) wait_for(w.request.queue, timestamp_add(clock_now(), wait), dequeue_check, &w);
+		(void) wait_for(w.request.queue, wait, dequeue_check, &w);
 	xact_verb_end(w.may_be_lost);
 	return (Datum) 0;
 }
@@ -365,7 +384,7 @@ jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 			CommandCounterIncrement();
 	}
 	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0 && !completed)
-		(void) wait_for(w.request.queue, timestamp_add(clock_now(), wait), dequeue_check, &w);
+		(void) wait_for(w.request.queue, wait, dequeue_check, &w);
 	xact_verb_end(w.may_be_lost && !completed);
 	return (Datum) 0;
 }
@@ -405,7 +424,7 @@ jobq_wait(PG_FUNCTION_ARGS)
 	ProbeWait	w;
 	MemoryContext context;
 	TupleDesc	desc;
-	TimestampTz until;
+	int64		timeout;
 	QueueInfo  *queue;
 	Datum		value;
 	bool		isnull = false;
@@ -417,7 +436,7 @@ jobq_wait(PG_FUNCTION_ARGS)
 				 errmsg("CALL jobq.wait() cannot run inside a transaction block"),
 				 errhint("Call it outside BEGIN, or use jobq.dequeue(queue, wait => ...).")));
 	queue = meta_queue_arg(fcinfo, 0);
-	until = timestamp_add(clock_now(), arg_interval(fcinfo, 1, "timeout", 30 * USECS_PER_SEC, 0, MAX_WAIT_USECS));
+	timeout = arg_interval(fcinfo, 1, "timeout", 30 * USECS_PER_SEC, 0, MAX_WAIT_USECS);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "jobq.wait() has no result row");
 
@@ -429,7 +448,7 @@ jobq_wait(PG_FUNCTION_ARGS)
 
 	SPI_connect_ext(SPI_OPT_NONATOMIC);
 	SPI_commit();
-	value = BoolGetDatum(wait_for(queue, until, probe_check, &w));
+	value = BoolGetDatum(wait_for(queue, timeout, probe_check, &w));
 	SPI_finish();
 
 	EnsurePortalSnapshotExists();

@@ -22,6 +22,7 @@ int			jobq_rescan_interval = 60;
 int			jobq_scheduler_idle_timeout = 10;
 #ifdef JOBQ_DEBUG
 char	   *jobq_debug_point = NULL;
+int			jobq_debug_clock = 0;
 #endif
 
 /* Defines all settings. Called once, while shared_preload_libraries is processed. */
@@ -119,6 +120,18 @@ guc_init(void)
 							   NULL,
 							   NULL,
 							   NULL);
+	DefineCustomIntVariable("jobq.debug_clock",
+							"How far jobq's clock is ahead of the server's, to see what a stepped clock does.",
+							NULL,
+							&jobq_debug_clock,
+							0,
+							INT_MIN,
+							INT_MAX,
+							PGC_SIGHUP,
+							GUC_UNIT_MS,
+							NULL,
+							NULL,
+							NULL);
 #endif
 	MarkGUCPrefixReserved("jobq");
 }

@@ -13,6 +13,7 @@ extern int	jobq_rescan_interval;
 extern int	jobq_scheduler_idle_timeout;
 #ifdef JOBQ_DEBUG
 extern char *jobq_debug_point;
+extern int	jobq_debug_clock;
 #endif
 
 extern void guc_init(void);

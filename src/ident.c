@@ -201,18 +201,25 @@ ident_token(DbSlot *db)
 	return token;
 }
 
-/* Starts a new generation, for a copy that begins a life of its own. Durable at once; tokens of the block in hand are thrown away. */
+/*
+ * Starts a new generation, for a copy that begins a life of its own. Durable at once; what is left of the blocks in hand is thrown away.
+ * seen_id, seen_token: the highest in the tables. The sequences of a copy by logical replication lag behind them.
+ */
 void
-ident_raise_generation(void)
+ident_raise_generation(int64 seen_id, int64 seen_token)
 {
-	DbSlot	   *db = meta_db();
-	int64		current = current_generation();
+	DbSlot *db = meta_db();
+	int64 current = current_generation();
+	int64 next = Max(current, seen_token >> GENERATION_BITS) + 1;
 
-	sequence_set(SEQ_TOKEN_BASE, sequence_value(SEQ_TOKEN_BASE) + 1);
-	sequence_set(SEQ_TOKEN_GENERATION, current + 1);
+	sequence_set(SEQ_TOKEN_BASE, sequence_value(SEQ_TOKEN_BASE) + next - current);
+	sequence_set(SEQ_TOKEN_GENERATION, next);
+	if (seen_id / ID_BLOCK > sequence_value(SEQ_JOB_BLOCK))
+		sequence_set(SEQ_JOB_BLOCK, seen_id / ID_BLOCK);
 	flush_wal();
 	generation = 0;
 	SpinLockAcquire(&db->mutex);
+	db->ids.next = db->ids.limit = 0;
 	db->tokens.next = db->tokens.limit = 0;
 	SpinLockRelease(&db->mutex);
 }

@@ -8,7 +8,7 @@
 
 extern void ident_job_ids(DbSlot *db, int64 *ids, int n);
 extern int64 ident_token(DbSlot *db);
-extern void ident_raise_generation(void);
+extern void ident_raise_generation(int64 seen_id, int64 seen_token);
 
 static inline int64
 ident_job_id(DbSlot *db)

@@ -461,8 +461,8 @@ backoff_kind(const char *name)
 static QueueInfo *
 cache_queue(HeapTuple tuple, TupleDesc desc)
 {
-	Datum		v[Natts_queue];
-	bool		n[Natts_queue];
+	Datum	   *v = palloc(desc->natts * sizeof(Datum)); /* an administrator may have added columns */
+	bool	   *n = palloc(desc->natts * sizeof(bool));
 	QueueInfo  *queue;
 	QueueName  *name;
 	bool		found;
@@ -501,6 +501,8 @@ cache_queue(HeapTuple tuple, TupleDesc desc)
 	name->queue = queue;
 #undef COLUMN
 #undef VALUE
+	pfree(v);
+	pfree(n);
 	return queue;
 }
 

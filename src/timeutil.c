@@ -13,12 +13,17 @@
 #include "common/int.h"
 #include "utils/timestamp.h"
 
+#include "guc.h"
 #include "timeutil.h"
 
 static TimestampTz
 server_now(void)
 {
+#ifdef JOBQ_DEBUG
+	return GetCurrentTimestamp() + jobq_debug_clock * INT64CONST(1000);
+#else
 	return GetCurrentTimestamp();
+#endif
 }
 
 JobqClock	jobq_clock = {server_now};

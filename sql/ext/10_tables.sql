@@ -110,6 +110,7 @@ CREATE TABLE jobq.failure (
 	error   text
 );
 CREATE INDEX failure_job ON jobq.failure (job_id, attempt);
+ALTER TABLE jobq.failure REPLICA IDENTITY FULL;
 COMMENT ON TABLE jobq.failure IS 'One row per failed attempt of a live job. They move into the history or dead row when the job ends. attempt is 0 or less where it was before a redrive.';
 
 CREATE TABLE jobq.dead (
@@ -170,6 +171,8 @@ BEGIN
 				failures     jsonb
 			)$ddl$, part);
 		EXECUTE pg_catalog.format('CREATE INDEX %I ON jobq.%I (id)', part || '_id', part);
+		-- where a publication holds all tables, rows without a key can be deleted only so
+		EXECUTE pg_catalog.format('ALTER TABLE jobq.%I REPLICA IDENTITY FULL', part);
 		EXECUTE pg_catalog.format('COMMENT ON TABLE jobq.%I IS %L', part,
 			'Finished jobs (state c completed, x cancelled, e expired), by day of expiry.');
 		EXECUTE pg_catalog.format('SELECT pg_catalog.pg_extension_config_dump(%L, %L)', 'jobq.' || part, '');
@@ -183,12 +186,14 @@ CREATE TABLE jobq.identity (
 	id     uuid NOT NULL,
 	db_oid oid NOT NULL
 );
+ALTER TABLE jobq.identity REPLICA IDENTITY FULL;
 COMMENT ON TABLE jobq.identity IS 'One row: a random id and the oid of the database it was made in. Not dumped.';
 INSERT INTO jobq.identity SELECT pg_catalog.gen_random_uuid(), d.oid
 	FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database();
 CREATE TABLE jobq.origin (
 	id uuid NOT NULL
 );
+ALTER TABLE jobq.origin REPLICA IDENTITY FULL;
 COMMENT ON TABLE jobq.origin IS 'One row from the first queue on: a copy of identity.id that a dump carries.';
 
 -- Tokens: value of token_block_seq * 16384 is the counter; generation = token_base + timeline. Sequences because they are durable

@@ -11,7 +11,8 @@ use PostgreSQL::Test::Utils ();
 # A session in a database of a node.
 #
 #	my $s = JobqSession->new($node, db => 'postgres', user => 'bob', host => '/socket', port => 6432);
-#	my $rows = $s->query('SELECT 1');    waits for the answer; dies when the session ends or the limit passes
+#	my $rows = $s->query('SELECT 1');    waits for the answer; dies on an error, or when the limit passes
+#	my $state = $s->state('SELECT 1');   waits, and returns the SQLSTATE of the error, 00000 without one
 #	$s->send('SELECT pg_sleep(1)');      does not wait; several may be sent
 #	my $rows = $s->result;               waits for all that was sent
 #	$s->errors                           what psql wrote to stderr since the last call
@@ -80,7 +81,17 @@ sub query
 	$self->send($sql);
 	my $out = $self->result(%opt);
 	die "the session ended: $self->{errors}" unless defined $out;
+	die $self->errors if $self->{errors} =~ /(?:ERROR|FATAL):/;
 	return $out;
+}
+
+sub state
+{
+	my ($self, $sql, %opt) = @_;
+	$self->errors;
+	$self->send($sql);
+	$self->result(%opt);
+	return $self->sqlstate;
 }
 
 sub errors

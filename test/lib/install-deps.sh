@@ -47,6 +47,7 @@ list_missing()
 	need libipc-run-perl perl -MIPC::Run -e 1
 	need "postgresql-$v-pgtap" test -e "/usr/share/postgresql/$v/extension/pgtap.control"
 	need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
+	need pgbouncer test -x /usr/sbin/pgbouncer
 	need cppcheck command -v cppcheck
 	need clang-format-14 command -v clang-format-14
 	need python3 test -x /usr/bin/python3

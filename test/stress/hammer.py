@@ -1,12 +1,14 @@
 """The hammer: many small transactions at full speed, in loops inside the server, for races that slow clients never hit.
 
-Producers commit in another order than they drew their ids, some late, some not at all; consumers take, complete, roll back,
-fail and release. The rescan for forgotten tickets is off meanwhile, so a ticket that the claim cursor passes over stays
-behind. Every transaction notes in tables of its own, by the same commit, what it put in and what it completed; at the end
-both must be equal.
+Every transaction notes in tables of its own, by the same commit, what it put in and what it completed; at the end both must
+be equal, and nothing may be left that cannot be taken. The rescan for forgotten tickets is off meanwhile. Three parts:
+
+	claim	producers commit in another order than they drew their ids, some late, some not at all; consumers take, complete,
+			roll back, fail and release. A ticket that the claim cursor passes over stays behind.
+	share	the jobs of one lease are ended by several sessions at a time, in every way; some jobs by two at once.
+	expire	the same with leases so short that they end while that goes on.
 """
 import multiprocessing
-import os
 import time
 
 import psycopg2
@@ -16,6 +18,8 @@ QUEUE = 's_hammer'
 SETUP = """
 CREATE TABLE stress.put (id bigint NOT NULL);
 CREATE TABLE stress.done (id bigint NOT NULL);
+CREATE TABLE stress.shared (id bigint NOT NULL, token bigint NOT NULL) WITH (autovacuum_vacuum_threshold = 1000);
+
 CREATE PROCEDURE stress.produce(rounds int, seed float8) LANGUAGE plpgsql AS $$
 DECLARE
 	urgency int;
@@ -48,7 +52,8 @@ BEGIN
 	END LOOP;
 END
 $$;
-CREATE PROCEDURE stress.consume(until timestamptz, seed float8, INOUT taken bigint DEFAULT 0) LANGUAGE plpgsql AS $$
+
+CREATE PROCEDURE stress.consume(until timestamptz, seed float8) LANGUAGE plpgsql AS $$
 DECLARE
 	ids bigint[];
 	tokens bigint[];
@@ -67,7 +72,6 @@ BEGIN
 		END IF;
 		SELECT array_agg(job_id), array_agg(token) INTO ids, tokens
 			FROM jobq.dequeue('s_hammer', 1 + (random() * random() * 30)::int, '60 s');
-		taken := taken + coalesce(cardinality(ids), 0);
 		IF ids IS NULL THEN
 			COMMIT;
 			PERFORM pg_sleep(0.001);
@@ -90,53 +94,116 @@ BEGIN
 	END LOOP;
 END
 $$;
+
+CREATE PROCEDURE stress.share(until timestamptz, seed float8, length float8) LANGUAGE plpgsql AS $$
+DECLARE
+	ids bigint[];
+	tokens bigint[];
+	fate float8;
+BEGIN
+	PERFORM setseed(seed);
+	WHILE clock_timestamp() < until LOOP
+		WITH p AS (
+			DELETE FROM stress.shared WHERE ctid = ANY (ARRAY(
+				SELECT ctid FROM stress.shared LIMIT 1 + (random() * random() * 20)::int FOR UPDATE SKIP LOCKED))
+			RETURNING id, token)
+		SELECT array_agg(id ORDER BY token), array_agg(token ORDER BY token) INTO ids, tokens FROM p;
+		fate := random();
+		IF ids IS NULL OR fate < 0.05 THEN
+			ROLLBACK;
+			-- some are handed to two sessions
+			INSERT INTO stress.shared SELECT job_id, token
+				FROM jobq.dequeue('s_hammer', 1 + (random() * random() * 100)::int, length * (0.5 + random()) * interval '1 s'),
+					generate_series(1, CASE WHEN random() < 0.3 THEN 2 ELSE 1 END)
+				ORDER BY generate_series, job_id;
+		ELSIF fate < 0.15 THEN
+			PERFORM jobq.release_many(ids, tokens);
+		ELSIF fate < 0.25 THEN
+			PERFORM jobq.fail_many(ids, tokens, 'hammer', '0');
+		ELSIF fate < 0.30 THEN
+			PERFORM jobq.extend_many(ids, tokens, length * interval '1 s');
+			INSERT INTO stress.shared SELECT * FROM unnest(ids, tokens);
+		ELSIF fate < 0.35 THEN
+			-- held over a moment, then given up
+			PERFORM jobq.complete_many(ids, tokens);
+			PERFORM pg_sleep(random() * 0.002);
+			ROLLBACK;
+		ELSIF fate < 0.40 THEN
+			BEGIN
+				PERFORM jobq.release_many(ids, tokens);
+				RAISE EXCEPTION 'undo';
+			EXCEPTION WHEN raise_exception THEN
+				INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
+			END;
+		ELSIF fate < 0.45 THEN
+			-- the lowest token: leases are locked in that order
+			BEGIN
+				PERFORM jobq.assert_lease(ids[1], tokens[1]);
+			EXCEPTION WHEN SQLSTATE 'JQ001' THEN
+			END;
+			INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
+		ELSE
+			INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
+		END IF;
+		IF random() < 0.3 THEN
+			PERFORM pg_sleep(random() * 0.003);
+		END IF;
+		COMMIT;
+	END LOOP;
+END
+$$;
 """
 
-
-def connect(name):
-	conn = psycopg2.connect(application_name=name)
-	conn.autocommit = True
-	conn.cursor().execute('SET synchronous_commit = off')	# nothing crashes here, and the disk would set the pace
-	return conn
-
-
-def produce(rounds, seed):
-	connect('hammer producer').cursor().execute('CALL stress.produce(%s, %s)', (rounds, seed))
-	os._exit(0)
+# Ends what is in hand and takes what can be taken.
+FINISH = (
+	"""WITH p AS MATERIALIZED (DELETE FROM stress.shared RETURNING id, token)
+		INSERT INTO stress.done SELECT c.job_id FROM (SELECT array_agg(id) AS ids, array_agg(token) AS tokens FROM p) a,
+			jobq.complete_many(a.ids, a.tokens) c WHERE c.status = 'ok'""",
+	"""WITH j AS MATERIALIZED (SELECT job_id, token FROM jobq.dequeue('s_hammer', 10000, '60 s'))
+		INSERT INTO stress.done SELECT c.job_id FROM (SELECT array_agg(job_id) AS ids, array_agg(token) AS tokens FROM j) a,
+			jobq.complete_many(a.ids, a.tokens) c WHERE c.status = 'ok'""",
+)
 
 
-def consume(seconds, seed):
-	conn = connect('hammer consumer')
-	conn.cursor().execute("CALL stress.consume(clock_timestamp() + %s * interval '1 s', %s)", (seconds, seed))
-	os._exit(0)
+def client(errors, sql, params):
+	try:
+		conn = psycopg2.connect(application_name='hammer')
+		conn.autocommit = True
+		cur = conn.cursor()
+		cur.execute('SET synchronous_commit = off')		# nothing crashes here, and the disk would set the pace
+		cur.execute(sql, params)
+	except psycopg2.Error as e:
+		errors.put(str(e).strip().replace('\n', ' / '))
 
 
-def run(conn, rng, rounds, seconds, producers=6, consumers=4):
-	"""Returns what is wrong, as lines, and the number of jobs. conn: autocommit."""
-	cur = conn.cursor()
-	cur.execute(SETUP)
-	cur.execute("SELECT jobq.create_queue(%s, max_attempts => 1000, keep_completed => '0', backoff => 'fixed', backoff_base => '10 ms')", (QUEUE,))
-	cur.execute("SELECT current_setting('jobq.rescan_interval')")
-	rescan = cur.fetchone()[0]
-	set_rescan(cur, '0')
+def part(cur, rng, clients):
+	"""Runs the clients, then ends all there is. Returns what is wrong, as lines, and the number of jobs."""
+	cur.execute('TRUNCATE stress.put, stress.done, stress.shared')
 	fork = multiprocessing.get_context('fork')
-	ps = [fork.Process(target=produce, args=(rounds // producers, rng.uniform(-1, 1)), daemon=True) for _ in range(producers)]
-	ps += [fork.Process(target=consume, args=(seconds, rng.uniform(-1, 1)), daemon=True) for _ in range(consumers)]
-	for p in ps:
+	errors = fork.SimpleQueue()
+	ps = []
+	for sql, params in clients:
+		p = fork.Process(target=client, args=(errors, sql, (params[0], rng.uniform(-1, 1)) + params[1:]), daemon=True)
 		p.start()
+		ps.append(p)
 	wrong = []
-	deadline = time.monotonic() + seconds + 60
+	deadline = time.monotonic() + 120
+	while any(p.is_alive() for p in ps) and time.monotonic() < deadline and not wrong:
+		time.sleep(0.3)
+		cur.execute('SELECT rule, detail FROM jobq.verify()')
+		wrong += ['verify, meanwhile: %s: %s' % r for r in cur.fetchall()]
 	for p in ps:
 		p.join(max(0, deadline - time.monotonic()))
-		if p.exitcode != 0:
-			wrong.append('a client of the hammer ended with %s' % p.exitcode)
+		if p.exitcode is None:
+			wrong.append('a client does not end')
 			p.kill()
-	# All that can be taken is taken now. What stays behind was forgotten, or backs off for a moment.
+	while not errors.empty():
+		wrong.append('a client ended with: ' + errors.get())
+	# What stays behind was forgotten; some may back off for a moment.
 	deadline = time.monotonic() + 10
 	while True:
-		cur.execute("""WITH j AS MATERIALIZED (SELECT job_id, token FROM jobq.dequeue('s_hammer', 10000, '60 s'))
-			INSERT INTO stress.done SELECT c.job_id FROM (SELECT array_agg(job_id) AS ids, array_agg(token) AS tokens FROM j) a,
-				jobq.complete_many(a.ids, a.tokens) c WHERE c.status = 'ok'""")
+		for sql in FINISH:
+			cur.execute(sql)
 		cur.execute('SELECT count(*) FROM jobq.job')
 		left = cur.fetchone()[0]
 		if left == 0 or time.monotonic() > deadline:
@@ -153,12 +220,36 @@ def run(conn, rng, rounds, seconds, producers=6, consumers=4):
 	if done != distinct:
 		wrong.append('%d jobs were completed more than once' % (done - distinct))
 	if missing != left or extra:
-		wrong.append('%d jobs were never completed, %d completed that nobody put in' % (missing, extra))
+		wrong.append('%d jobs were never completed, %d completed that nobody put in' % (missing - left, extra))
 	cur.execute('SELECT rule, detail FROM jobq.verify()')
 	wrong += ['verify: %s: %s' % r for r in cur.fetchall()]
+	return wrong, put
+
+
+def run(conn, rng, rounds, parts=('claim', 'share', 'expire')):
+	"""Yields (part, what is wrong, number of jobs). rounds: transactions that produce, over all. conn: autocommit."""
+	cur = conn.cursor()
+	cur.execute(SETUP)
+	cur.execute("""SELECT jobq.create_queue(%s, max_attempts => 100000, keep_completed => '0', backoff => 'fixed',
+		backoff_base => '10 ms')""", (QUEUE,))
+	cur.execute("SELECT current_setting('jobq.rescan_interval')")
+	rescan = cur.fetchone()[0]
+	set_rescan(cur, '0')
+	n = max(rounds // (6 + 3 + 3), 1)
+	for name in parts:
+		# the clients of a part stop at one time, and that is when the producers are through by experience
+		until = time.time() + 1 + n * 6 / 2000
+		produce = ('CALL stress.produce(%s, %s)', (n,))
+		if name == 'claim':
+			clients = [produce] * 6 + [('CALL stress.consume(to_timestamp(%s), %s)', (until,))] * 4
+		else:
+			length = 60.0 if name == 'share' else 0.03
+			clients = [produce] * 3 + [('CALL stress.share(to_timestamp(%s), %s, %s)', (until, length))] * 6
+		wrong, put = part(cur, rng, clients)
+		yield name, wrong, put
+		cur.execute('SELECT jobq.purge_queue(%s)', (QUEUE,))
 	set_rescan(cur, rescan)
 	cur.execute('SELECT jobq.drop_queue(%s, force => true)', (QUEUE,))
-	return wrong, put
 
 
 def set_rescan(cur, value):

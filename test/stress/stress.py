@@ -266,10 +266,11 @@ class Run:
 	# -- phases ----------------------------------------------------------
 
 	def hammer(self):
-		wrong, jobs = hammer.run(self.conn, self.rng, self.args.hammer, 1 + self.args.hammer / 2000)
-		for text in wrong:
-			self.journal.write('wrong', e='hammer: ' + text)
-		print('  %6.1f s  hammer: %d jobs, %s' % (time.monotonic() - self.began, jobs, wrong or 'none lost, none twice'), flush=True)
+		for name, wrong, jobs in hammer.run(self.conn, self.rng, self.args.hammer):
+			for text in wrong:
+				self.journal.write('wrong', e='hammer, %s: %s' % (name, text))
+			print('  %6.1f s  hammer, %s: %d jobs, %s' % (time.monotonic() - self.began, name, jobs,
+				'; '.join(wrong) or 'none lost, none twice'), flush=True)
 
 	def storm(self):
 		a = self.args

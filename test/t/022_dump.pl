@@ -94,6 +94,8 @@ for my $object ('queue', 'job', 'ready', 'delayed', 'lease', 'failure', 'dead', 
 }
 like($plain, qr/setval\('jobq\.$_'/, "$_ is dumped") for qw(queue_id_seq job_block_seq token_block_seq token_base token_generation token_system);
 
+my %copies; # tokens that copies gave out
+
 # What is true of every copy. It changes the copy.
 sub check_copy
 {
@@ -130,6 +132,7 @@ sub check_copy
 	my @jobs = map { [ split /\|/ ] } split /\n/, sql(q{SELECT job_id, token FROM jobq.dequeue('q', 1000)}, $db, $where);
 	is(scalar @jobs, 79, "$what: its jobs can be taken");
 	my @low = grep { $_->[1] <= $token } @jobs;
+	$copies{ $_->[1] } = 1 for @jobs;
 	is(scalar @low, 0, "$what: under tokens greater than the original's");
 	is(sql("SELECT jobq.complete($jobs[0][0], $jobs[0][1])", $db, $where), 't', "$what: and completed");
 	is((sqlstate_of($where, "SELECT jobq.fence('disk', $fenced - 1)", $db))[0], 'JQ001', "$what: a fence outlives it");
@@ -165,8 +168,14 @@ check_copy('template', $node, 'clone');
 is(sql($picture), $before, 'the original is untouched');
 is(sql('SELECT jobq.complete(job_id, token) FROM hand WHERE n = 40'), 't', 'and its leases hold');
 sql_when_free('ALTER DATABASE .. RENAME', 'ALTER DATABASE src RENAME TO renamed');
-my ($got) = split /\|/, sql(q{SELECT job_id, token FROM jobq.dequeue('q')}, 'renamed');
-ok($got, 'a renamed database is the same database');
+for (1 .. 3)
+{
+	# A restart, so that it reserves new numbers, as the copies did.
+	$node->restart;
+	my ($got, $new) = split /\|/, sql(q{SELECT job_id, token FROM jobq.dequeue('q')}, 'renamed');
+	ok($got, 'a renamed database is the same database');
+	ok(!$copies{$new}, 'and gives out no token that a copy has given out');
+}
 verify_ok($node, 'verify of the original at the end', 'renamed');
 
 # Only the schema: an empty installation that works.

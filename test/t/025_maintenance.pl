@@ -18,9 +18,9 @@ sub indexes_ok
 	my ($what) = @_;
 	my ($rc, $out, $err) = $node->psql('postgres', q{
 		SELECT bt_index_check(i.indexrelid, true)
-		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid
-		WHERE c.relnamespace = 'jobq'::regnamespace AND i.indislive});
-	is("$rc$err", '0', "$what: indexes are consistent");
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indrelid JOIN pg_class x ON x.oid = i.indexrelid JOIN pg_am a ON a.oid = x.relam
+		WHERE c.relnamespace = 'jobq'::regnamespace AND i.indisvalid AND a.amname = 'btree'});
+	is("$rc $err", '0 ', "$what: indexes are consistent");
 	return;
 }
 
@@ -81,8 +81,7 @@ for my $rewrite ('VACUUM FULL', 'CLUSTER')
 		my $index = { job => 'job_pkey', ready => 'ready_scan', delayed => 'delayed_due', lease => 'lease_pkey', failure => 'failure_job', dead => 'dead_pkey' }->{$table};
 		sql($rewrite eq 'CLUSTER' ? "CLUSTER jobq.$table USING $index" : "VACUUM FULL jobq.$table");
 	}
-	take_ok("$rewrite, after", 'q', 1000, 200 + sql('SELECT count(*) FROM sent WHERE job_id IN (SELECT job_id FROM jobq.lease l, unnest(l.job_ids) u (job_id)) AND false'
-		) + sql(q{SELECT count(*) FROM jobq.jobs WHERE queue = 'q' AND state = 'ready' AND attempt = 1}));
+	take_ok("$rewrite, after", 'q', 1000, 200 + sql(q{SELECT count(*) FROM jobq.jobs WHERE queue = 'q' AND state = 'ready' AND attempt = 1}));
 	complete_ok("$rewrite, after");
 	sql('TRUNCATE hand; INSERT INTO hand SELECT * FROM keep; DROP TABLE keep');
 	complete_ok("$rewrite: leases from before");
@@ -167,9 +166,21 @@ is((sqlstate_of($node, q{SELECT jobq.purge_queue('p', '{ready,delayed,dead,compl
 is((sqlstate_of($node, q{SELECT jobq.drop_queue('p', force => true)}))[0], '00000', 'drop_queue under a publication');
 cmp_ok(sql(q{SELECT count(*) FROM pg_logical_slot_get_changes('slot', NULL, NULL) WHERE data LIKE 'table jobq.job: INSERT%'}), '>=', 30, 'what we write can be decoded');
 sql(q{SELECT pg_drop_replication_slot('slot')});
-my $log = slurp_file($node->logfile);
-unlike($log, qr/does not have a replica identity/, 'nothing wanted a replica identity');
+my @wanted = grep { /ERROR:.*replica identity/ } split /\n/, slurp_file($node->logfile);
+is("@wanted", '', 'nothing wanted a replica identity');
 verify_ok($node, 'publication: verify');
+
+# The original has come round a few generations.
+$node->stop;
+$node->set_standby_mode;
+$node->start;
+$node->promote;
+poll_until('promoted', 'SELECT NOT pg_is_in_recovery()', node => $node);
+$node->stop;
+$node->set_standby_mode;
+$node->start;
+$node->promote;
+poll_until('promoted again', 'SELECT NOT pg_is_in_recovery()', node => $node);
 
 # A subscriber is a copy: it runs nothing until adopt(), and then its ids and tokens come after those of the original.
 my $other = jobq_node('subscriber', init => [ allows_streaming => 'logical' ]);
@@ -178,7 +189,7 @@ my $token = sql(q{SET jobq.async_dequeue = off; SELECT max(token) FROM jobq.dequ
 my $id = sql('SELECT max(job_id) FROM jobq.jobs');
 $other->safe_psql('postgres', 'CREATE TABLE sent (job_id bigint PRIMARY KEY, n int, queue text); CREATE UNLOGGED TABLE hand (job_id bigint, token bigint, payload jsonb)');
 $other->safe_psql('postgres', "ALTER TABLE jobq.$_ ADD COLUMN note text") for qw(job ready lease dead queue);
-$other->safe_psql('postgres', q{CREATE SUBSCRIPTION sub CONNECTION '} . $node->connstr('postgres') . q{' PUBLICATION everything});
+$other->safe_psql('postgres', q{CREATE SUBSCRIPTION sub CONNECTION $$} . $node->connstr('postgres') . q{$$ PUBLICATION everything});
 poll_until('the subscriber has it all', q{SELECT count(*) = 0 FROM pg_subscription_rel WHERE srsubstate NOT IN ('r', 's')}, node => $other);
 is($other->safe_psql('postgres', q{SELECT count(*) FROM jobq.job}), '20', 'the jobs are there');
 my ($state, $message) = sqlstate_of($other, q{SELECT * FROM jobq.dequeue('q')});
@@ -188,6 +199,7 @@ $other->safe_psql('postgres', q{ALTER SUBSCRIPTION sub DISABLE; ALTER SUBSCRIPTI
 $other->safe_psql('postgres', q{SELECT jobq.adopt()});
 cmp_ok($other->safe_psql('postgres', q{SELECT jobq.enqueue('q')}), '>', $id, 'after adopt() ids go on');
 cmp_ok($other->safe_psql('postgres', q{SELECT min(token) FROM jobq.dequeue('q', 100)}), '>', $token, 'and tokens');
+$other->safe_psql('postgres', q{SELECT jobq.create_queue('another')});
 poll_until('counters are exact there', 'SELECT bool_and(exact) FROM jobq.queues', node => $other);
 verify_ok($other, 'subscriber: verify');
 server_alive_ok($other);
@@ -218,7 +230,6 @@ while ($running->())
 		sql("REINDEX TABLE CONCURRENTLY jobq.$table");
 		sql("VACUUM FULL jobq.$table");
 		sql("REINDEX TABLE jobq.$table");
-		sql("CREATE INDEX CONCURRENTLY dba_flow ON jobq.$table ((ctid IS NULL))") if 0;
 		sql("VACUUM (ANALYZE) jobq.$table");
 		last unless $running->();
 	}

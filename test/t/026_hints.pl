@@ -137,9 +137,9 @@ for my $round (1, 2)
 	for my $queue (@many)
 	{
 		my $now = sql("SELECT jobq.enqueue('$queue')");
-		my $soon = sql("SELECT jobq.enqueue('$queue', delay => '20 ms')");
 		my ($job, $t) = split /\|/, sql("SELECT job_id, token FROM jobq.dequeue('$queue')");
-		is($job, $now, "$queue, round $round: taken in turn");
+		is($job, $now, "$queue, round $round: taken");
+		my $soon = sql("SELECT jobq.enqueue('$queue', delay => '20 ms')");
 		is(sql("SELECT jobq.nack($job, $t)"), 'retry', "$queue: failed");
 		is(sql("CALL jobq.wait('$queue', '10 s')"), 't', "$queue: waited for");
 		my @got;
