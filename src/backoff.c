@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
@@ -53,6 +54,23 @@ backoff_function_oid(const char *signature, bool missing_ok)
 	return fcinfo->isnull ? InvalidOid : DatumGetObjectId(oid);
 }
 
+/* Whether the function is f(int, text) returns interval. */
+bool
+backoff_function_fits(Oid oid)
+{
+	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
+	Form_pg_proc form;
+	bool result;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	form = (Form_pg_proc) GETSTRUCT(tuple);
+	result = form->prokind == PROKIND_FUNCTION && !form->proretset && form->prorettype == INTERVALOID &&
+			 form->pronargs == 2 && form->proargtypes.values[0] == INT4OID && form->proargtypes.values[1] == TEXTOID;
+	ReleaseSysCache(tuple);
+	return result;
+}
+
 /* Calls f(attempt, error) as the queue's owner, in a restricted context. Microseconds, or -1 for NULL, a negative or a failed one. */
 static int64
 call_function(QueueInfo *queue, int attempt, const text *error)
@@ -78,6 +96,10 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 
 		SetUserIdAndSecContext(role, sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
 		(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		if (!backoff_function_fits(function))
+			ereport(ERROR,
+					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+					 errmsg("%s is no longer a function f(int, text) returns interval", queue->backoff_function)));
 		if (function_aclcheck_compat(function, role) != ACLCHECK_OK)
 			ereport(ERROR,
 					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -105,8 +127,9 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 		FlushErrorState();
 		RollbackAndReleaseCurrentSubTransaction();
 		result = -1;
-		/* a cancel or shutdown is meant for the verb, not for the function */
-		if (edata->sqlerrcode == ERRCODE_QUERY_CANCELED || edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN)
+		/* a cancel or shutdown is meant for the verb, not for the function; one that the function raises itself is an error as any */
+		if ((edata->sqlerrcode == ERRCODE_QUERY_CANCELED || edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN) && edata->funcname &&
+			strcmp(edata->funcname, "ProcessInterrupts") == 0)
 		{
 			MemoryContextSwitchTo(context);
 			CurrentResourceOwner = owner;

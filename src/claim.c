@@ -39,6 +39,9 @@
 /* Entries that the first look may meet and not get: taken by others meanwhile. */
 #define FIRST_LOOK_SPARE 16
 
+/* Due delayed tickets, at least, that a claim makes ready while no scheduler does. */
+#define DUE_TICKETS 64
+
 /* Overdue leases that a claim ends while no scheduler runs. */
 #define OVERDUE_LEASES 16
 
@@ -76,12 +79,12 @@ in_hand(TupleTableSlot *slot)
 
 /* Takes the ticket in the slot if nobody else has it. True when the claim is full. */
 static bool
-take(Claim *claim, StoreTable *table, TupleTableSlot *slot)
+take(Claim *claim, TupleTableSlot *slot)
 {
 	Ticket	   *ticket = &claim->tickets[claim->n];
 
 	CHECK_FOR_INTERRUPTS();
-	store_ticket_read(table->which, slot, ticket);
+	store_ticket_read(TABLE_READY, slot, ticket);
 	if (ticket->mine && ticket->seq < claim->own_from)
 		return false;
 	/* the scheduler counts an attempt for it first */
@@ -94,12 +97,12 @@ take(Claim *claim, StoreTable *table, TupleTableSlot *slot)
 	}
 	else
 	{
-		if (store_delete(table, &ticket->tid, false) != TM_Ok)
+		xact_reserve();
+		if (store_delete(claim->ready, &ticket->tid, false) != TM_Ok)
 			return false;
 		DEBUG_POINT("claim-took");
-		if (table->which == TABLE_READY)
-			xact_took_ready(claim->queue, ticket->lane, ticket->priority, ticket->seq);
-		xact_count(claim->queue, table->which == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+		xact_took_ready(claim->queue, ticket->lane, ticket->priority, ticket->seq);
+		xact_count(claim->queue, COUNT_READY, -1);
 	}
 	claim->n++;
 	return claim->n == claim->max;
@@ -133,7 +136,7 @@ scan_tail(Claim *claim, int lane, CursorScan *scan, Snapshot snapshot, int64 lo,
 	{
 		scan->tail_seen = true;
 		scan->tail_last = DatumGetInt64(slot_value(s.slot, Anum_ready_seq));
-		full = take(claim, claim->ready, s.slot);
+		full = take(claim, s.slot);
 	}
 	store_scan_end(&s);
 	scan->tail_taken += claim->n - before;
@@ -156,7 +159,7 @@ scan_lane(Claim *claim, int lane, CursorScan *scan)
 		while (!full && store_scan_next(&s))
 		{
 			scan->part_lo = DatumGetInt64(slot_value(s.slot, Anum_ready_seq));
-			full = take(claim, claim->ready, s.slot);
+			full = take(claim, s.slot);
 		}
 		store_scan_end(&s);
 		if (!full)
@@ -169,7 +172,6 @@ scan_lane(Claim *claim, int lane, CursorScan *scan)
 	{
 		int64		hi = first_look(claim, scan);
 
-		scan->tail = true;
 		full = scan_tail(claim, lane, scan, snapshot, scan->start, hi);
 		if (!full && hi != PG_INT64_MAX)
 			full = scan_tail(claim, lane, scan, snapshot, hi + 1, PG_INT64_MAX);
@@ -189,15 +191,17 @@ next_priority(Claim *claim, int lane, int above, CursorScan *scan)
 	int16		priority;
 	bool		found;
 
-	if (slot && cursor_lane_known(slot, lane))
-		return cursor_first(slot, lane, above, scan);
+	uint32		lost;
+
+	if (slot && cursor_lane_known(slot, lane, &lost))
+		return cursor_first(slot, claim->queue->id, lane, above, scan);
 	snapshot = store_snapshot();
 	found = store_ready_next_priority(claim->ready, snapshot, claim->queue->id, lane, above, &priority);
 	store_snapshot_done(snapshot);
 	if (!found)
 		return false;
 	if (slot)
-		(void) cursor_open(slot, lane, priority, scan);
+		(void) cursor_open(slot, claim->queue->id, lane, priority, scan);
 	else
 	{
 		memset(scan, 0, sizeof(*scan));
@@ -218,54 +222,63 @@ learn_lane(Claim *claim, int lane)
 	int			above = BEFORE_ALL;
 	bool		all = true;
 
-	if (slot == NULL || cursor_lane_known(slot, lane))
+	uint32		lost;
+
+	if (slot == NULL || cursor_lane_known(slot, lane, &lost))
 		return;
 	snapshot = store_snapshot();
 	while (all && store_ready_next_priority(claim->ready, snapshot, claim->queue->id, lane, above, &priority))
 	{
 		CHECK_FOR_INTERRUPTS();
-		all = cursor_open(slot, lane, priority, &scan);
+		all = cursor_open(slot, claim->queue->id, lane, priority, &scan);
 		above = priority;
 	}
 	store_snapshot_done(snapshot);
 	if (all)
-		cursor_lane_learnt(slot, lane);
+		cursor_lane_learnt(slot, claim->queue->id, lane, lost);
 }
 
-/*
- * Takes due tickets straight from jobq.delayed: the scheduler does not run, or is late.
- */
-static void
-take_due(Claim *claim)
+/* Whether delayed tickets are due that the scheduler, not running or late, has left; *from: where to look for them. */
+static bool
+due_left(Claim *claim, TimestampTz *from)
 {
 	QueueSlot  *slot = claim->queue->slot;
 	TimestampTz now = clock_now();
-	TimestampTz due = DT_NOBEGIN;
-	TimestampTz from = DT_NOBEGIN;
-	StoreTable *delayed;
-	Snapshot	snapshot;
-	StoreScan	s;
-	bool		full = false;
+	TimestampTz due;
 
-	if (slot)
-	{
-		SpinLockAcquire(&slot->mutex);
-		due = slot->next_due;
-		from = Min(slot->delayed_cursor, slot->delayed_low);
-		SpinLockRelease(&slot->mutex);
-	}
+	*from = DT_NOBEGIN;
+	if (slot == NULL)
+		return true;
+	SpinLockAcquire(&slot->mutex);
+	due = slot->next_due;
+	*from = Min(slot->delayed_cursor, slot->delayed_low);
+	SpinLockRelease(&slot->mutex);
 	if (due > now || (claim->scheduler && !TIMESTAMP_IS_NOBEGIN(due) && due > now - SCHEDULER_GRACE))
-		return;
+		return false;
 	if (claim->scheduler)
 		shmem_wake_scheduler(claim->db);
-	delayed = store_open(TABLE_DELAYED);
-	snapshot = store_snapshot();
-	store_delayed_scan(&s, delayed, snapshot, claim->queue->id, from, now);
-	while (!full && store_scan_next(&s))
-		full = take(claim, delayed, s.slot);
+	return true;
+}
+
+/* For a probe: whether the queue has a due ticket that nobody has in hand. */
+static bool
+probe_due(Claim *claim, TimestampTz from)
+{
+	StoreTable *delayed = store_open(TABLE_DELAYED);
+	Snapshot	snapshot = store_snapshot();
+	StoreScan	s;
+	bool		found = false;
+
+	store_delayed_scan(&s, delayed, snapshot, claim->queue->id, from, clock_now());
+	while (!found && store_scan_next(&s))
+	{
+		CHECK_FOR_INTERRUPTS();
+		found = !in_hand(s.slot);
+	}
 	store_scan_end(&s);
 	store_snapshot_done(snapshot);
 	store_close(delayed);
+	return found;
 }
 
 /* Walks the lanes in order of priority until the claim is full. */
@@ -312,6 +325,7 @@ int
 claim_tickets(const ClaimRequest *request, Ticket *tickets)
 {
 	Claim		claim;
+	TimestampTz from;
 
 	memset(&claim, 0, sizeof(claim));
 	claim.db = request->db;
@@ -320,15 +334,13 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 	claim.own_from = PG_INT64_MAX;
 	claim.max = request->max_jobs;
 	claim.tickets = tickets;
-	take_due(&claim);
-	if (claim.n < claim.max && !claim.scheduler)
+	if (due_left(&claim, &from))
+		overdue_promote_some(claim.db, claim.queue, Max(claim.max, DUE_TICKETS), from, &claim.own_from);
+	if (!claim.scheduler)
 		(void) overdue_end_some(claim.db, claim.queue, OVERDUE_LEASES, &claim.own_from);
-	if (claim.n < claim.max)
-	{
-		claim.ready = store_open(TABLE_READY);
-		take_ready(&claim);
-		store_close(claim.ready);
-	}
+	claim.ready = store_open(TABLE_READY);
+	take_ready(&claim);
+	store_close(claim.ready);
 	return claim.n;
 }
 
@@ -338,6 +350,7 @@ claim_possible(DbSlot *db, QueueInfo *queue)
 {
 	Claim		claim;
 	Ticket		ticket;
+	TimestampTz from;
 
 	memset(&claim, 0, sizeof(claim));
 	claim.db = db;
@@ -347,12 +360,10 @@ claim_possible(DbSlot *db, QueueInfo *queue)
 	claim.own_from = PG_INT64_MAX;
 	claim.max = 1;
 	claim.tickets = &ticket;
-	take_due(&claim);
-	if (claim.n == 0)
-	{
-		claim.ready = store_open(TABLE_READY);
-		take_ready(&claim);
-		store_close(claim.ready);
-	}
+	if (due_left(&claim, &from) && probe_due(&claim, from))
+		return true;
+	claim.ready = store_open(TABLE_READY);
+	take_ready(&claim);
+	store_close(claim.ready);
 	return claim.n > 0;
 }

@@ -46,14 +46,15 @@ index_beginscan_compat(Relation heap, Relation index, Snapshot snapshot, int nke
 }
 
 /*
- * Stops sleeping on a condition variable. A signal that this sleeper swallowed is handed on, as before 16 the server did itself.
+ * Stops sleeping on a condition variable. A signal that this sleeper swallowed is handed on. From 16 on the server no longer does that,
+ * and a sleep on another variable meanwhile may have swallowed one unseen, so that one more sleeper is woken in any case.
  */
 static inline void
 condition_variable_cancel_compat(ConditionVariable *cv)
 {
 #if PG_VERSION_NUM >= 160000
-	if (ConditionVariableCancelSleep())
-		ConditionVariableSignal(cv);
+	(void) ConditionVariableCancelSleep();
+	ConditionVariableSignal(cv);
 #else
 	(void) cv;
 	ConditionVariableCancelSleep();

@@ -59,6 +59,7 @@ make_cursor(QueueSlot *slot, int lane, int priority)
 	if (index < 0)
 	{
 		slot->lane_known[lane] = false;
+		slot->lane_lost[lane]++;
 		return -1;
 	}
 	while (*link >= 0 && jobq_cursors[*link].priority < priority)
@@ -150,7 +151,7 @@ copy_cursor(QueueSlot *slot, int lane, int32 index, CursorScan *scan)
 	memcpy(scan->standing, cursor->standing, cursor->nstanding * sizeof(CursorInterval));
 	scan->nscanned = 0;
 	scan->part_lo = PG_INT64_MIN;
-	scan->tail = scan->tail_seen = scan->tail_end = false;
+	scan->tail_seen = scan->tail_end = false;
 	scan->tail_last = PG_INT64_MIN;
 	scan->tail_taken = 0;
 }
@@ -160,12 +161,13 @@ copy_cursor(QueueSlot *slot, int lane, int32 index, CursorScan *scan)
  * False when there is none. The caller takes its snapshot after this, and ends with cursor_finish.
  */
 bool
-cursor_first(QueueSlot *slot, int lane, int above, CursorScan *scan)
+cursor_first(QueueSlot *slot, int32 queue_id, int lane, int above, CursorScan *scan)
 {
 	int32		index;
 
 	LWLockAcquire(&slot->cursor_lock, LW_SHARED);
-	for (index = slot->lane_head[lane]; index >= 0; index = jobq_cursors[index].next)
+	/* a dropped queue's slot may be another's by now */
+	for (index = slot->queue_id == queue_id ? slot->lane_head[lane] : -1; index >= 0; index = jobq_cursors[index].next)
 	{
 		ClaimCursor *cursor = &jobq_cursors[index];
 
@@ -182,14 +184,17 @@ cursor_first(QueueSlot *slot, int lane, int above, CursorScan *scan)
 
 /* Opens the cursor of one priority, made when there is none. False, and scan->cursor NULL, when all cursors are in use. */
 bool
-cursor_open(QueueSlot *slot, int lane, int priority, CursorScan *scan)
+cursor_open(QueueSlot *slot, int32 queue_id, int lane, int priority, CursorScan *scan)
 {
-	int32		index;
+	int32		index = -1;
 
 	LWLockAcquire(&slot->cursor_lock, LW_EXCLUSIVE);
-	index = find_cursor(slot, lane, priority);
-	if (index < 0)
-		index = make_cursor(slot, lane, priority);
+	if (slot->queue_id == queue_id)
+	{
+		index = find_cursor(slot, lane, priority);
+		if (index < 0)
+			index = make_cursor(slot, lane, priority);
+	}
 	if (index >= 0)
 		copy_cursor(slot, lane, index, scan);
 	LWLockRelease(&slot->cursor_lock);
@@ -283,38 +288,26 @@ cursor_finish(QueueSlot *slot, CursorScan *scan)
 	LWLockRelease(&slot->cursor_lock);
 }
 
-/* Whether every priority of the lane that has tickets has a cursor. */
+/* Whether every priority of the lane that has tickets has a cursor. lost: for cursor_lane_learnt. */
 bool
-cursor_lane_known(QueueSlot *slot, int lane)
+cursor_lane_known(QueueSlot *slot, int lane, uint32 *lost)
 {
+	*lost = slot->lane_lost[lane];
+	pg_read_barrier(); /* what is lost after this look is noticed by cursor_lane_learnt */
 	return slot->lane_known[lane];
 }
 
-/* Notes that the caller has made a cursor for every priority in the index; announcements make the others. */
-void
-cursor_lane_learnt(QueueSlot *slot, int lane)
-{
-	LWLockAcquire(&slot->cursor_lock, LW_EXCLUSIVE);
-	slot->lane_known[lane] = true;
-	LWLockRelease(&slot->cursor_lock);
-}
-
 /*
- * Forgets what the cursors claim to know of an empty tail and of the priorities in use: something may have committed unannounced.
- * Waiters look again.
+ * Notes that the caller has made a cursor for every priority in the index; announcements make the others. Unless one of them found no
+ * cursor since cursor_lane_known.
  */
 void
-cursor_doubt(QueueSlot *slot)
+cursor_lane_learnt(QueueSlot *slot, int32 queue_id, int lane, uint32 lost)
 {
 	LWLockAcquire(&slot->cursor_lock, LW_EXCLUSIVE);
-	for (int lane = 0; lane < NUM_LANES; lane++)
-	{
-		slot->lane_known[lane] = false;
-		for (int32 index = slot->lane_head[lane]; index >= 0; index = jobq_cursors[index].next)
-			jobq_cursors[index].drained = false;
-	}
+	if (slot->queue_id == queue_id && slot->lane_lost[lane] == lost)
+		slot->lane_known[lane] = true;
 	LWLockRelease(&slot->cursor_lock);
-	ConditionVariableBroadcast(&slot->wake);
 }
 
 /* Where claims of this lane and priority start; false when there is no cursor. */

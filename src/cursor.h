@@ -21,7 +21,6 @@ typedef struct CursorScan
 	/* result, filled by the claimer */
 	int			nscanned;	/* so many of standing[] were scanned to their end */
 	int64		part_lo;	/* of standing[nscanned]: scanned up to here, exclusive; PG_INT64_MIN: not at all */
-	bool		tail;		/* the scan from start on was begun */
 	bool		tail_seen;	/* something was seen there */
 	int64		tail_last;	/* the last seq seen there */
 	int			tail_taken; /* tickets taken there */
@@ -29,12 +28,11 @@ typedef struct CursorScan
 } CursorScan;
 
 extern void cursor_announce(QueueSlot *slot, int lane, int priority, int64 lo, int64 hi);
-extern bool cursor_first(QueueSlot *slot, int lane, int above, CursorScan *scan);
-extern bool cursor_open(QueueSlot *slot, int lane, int priority, CursorScan *scan);
+extern bool cursor_first(QueueSlot *slot, int32 queue_id, int lane, int above, CursorScan *scan);
+extern bool cursor_open(QueueSlot *slot, int32 queue_id, int lane, int priority, CursorScan *scan);
 extern void cursor_finish(QueueSlot *slot, CursorScan *scan);
-extern void cursor_doubt(QueueSlot *slot);
-extern bool cursor_lane_known(QueueSlot *slot, int lane);
-extern void cursor_lane_learnt(QueueSlot *slot, int lane);
+extern bool cursor_lane_known(QueueSlot *slot, int lane, uint32 *lost);
+extern void cursor_lane_learnt(QueueSlot *slot, int32 queue_id, int lane, uint32 lost);
 extern bool cursor_position(QueueSlot *slot, int lane, int priority, int64 *position);
 
 #endif

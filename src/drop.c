@@ -195,7 +195,7 @@ jobq_drop_queue(PG_FUNCTION_ARGS)
 	value = Int32GetDatum(id);
 	spi_run(&drop, &value, NULL);
 	spi_end(&scope);
-	xact_dropped_queue(id);
+	xact_dropped_queue(queue);
 	xact_verb_end(false);
 	PG_RETURN_VOID();
 }

@@ -108,8 +108,12 @@ extend_list(LeaseItem *items, int n, int64 lease)
 				prolong(&list, group, lease);
 			continue;
 		}
-		for (int j = 0; j < group->n; j++)
-			group->items[j]->status = result == TM_WouldBlock ? ITEM_OK : ITEM_LOST;
+		/* a verb in progress has the row: what was seen of it is the answer */
+		if (result == TM_WouldBlock)
+			(void) check_items(group, job);
+		else
+			for (int j = 0; j < group->n; j++)
+				group->items[j]->status = ITEM_LOST;
 	}
 	leases_close(&list);
 	store_close(job);

@@ -124,33 +124,62 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 	return status;
 }
 
-/* Whether (job, token) was completed: by this transaction, in the ring of this server, or in the history that is kept. */
+/* Whether a history table has the job as completed with this token. */
 static bool
-completed_before(int64 job_id, int64 token)
+in_history(StoreTable *history, Snapshot snapshot, const LeaseItem *item)
 {
-	Snapshot	snapshot;
+	StoreScan	scan;
+	ScanKeyData key;
+	bool		isnull;
 	bool		found = false;
 
-	if (xact_done_here(job_id, token) || shmem_done_known(MyDatabaseId, job_id, token))
-		return true;
-	snapshot = store_snapshot();
-	for (int which = TABLE_HISTORY; which < NUM_TABLES && !found; which++)
-	{
-		StoreTable *history = store_open(which);
-		StoreScan	scan;
-		ScanKeyData key;
-		bool		isnull;
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(item->job_id));
+	store_scan_begin(&scan, history, INDEX_HISTORY_ID, snapshot, &key, 1);
+	while (!found && store_scan_next(&scan))
+		found = DatumGetInt64(slot_datum(scan.slot, Anum_history_token, &isnull)) == item->token && !isnull &&
+			DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c';
+	store_scan_end(&scan);
+	return found;
+}
 
-		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
-		store_scan_begin(&scan, history, INDEX_HISTORY_ID, snapshot, &key, 1);
-		while (!found && store_scan_next(&scan))
-			found = DatumGetInt64(slot_datum(scan.slot, Anum_history_token, &isnull)) == token && !isnull &&
-				DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c';
-		store_scan_end(&scan);
+/*
+ * Finds out which lost pairs were completed before: by this transaction, by what this server remembers, or by the history that is kept.
+ * They become ITEM_ALREADY.
+ */
+static void
+find_completed(LeaseItem *items, int n)
+{
+	Snapshot	snapshot;
+	int			left = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (items[i].status != ITEM_LOST)
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		if (xact_done_here(items[i].job_id, items[i].token) || shmem_done_known(MyDatabaseId, items[i].job_id, items[i].token))
+			items[i].status = ITEM_ALREADY;
+		else
+			left++;
+	}
+	if (left == 0)
+		return;
+	snapshot = store_snapshot();
+	for (int which = TABLE_HISTORY; which < NUM_TABLES && left > 0; which++)
+	{
+		StoreTable *history = store_open_read(which);
+
+		for (int i = 0; i < n; i++)
+		{
+			CHECK_FOR_INTERRUPTS();
+			if (items[i].status != ITEM_LOST || !in_history(history, snapshot, &items[i]))
+				continue;
+			items[i].status = ITEM_ALREADY;
+			left--;
+		}
 		store_close(history);
 	}
 	store_snapshot_done(snapshot);
-	return found;
 }
 
 /* Steps 1 to 4 for a list; every item has its status afterwards. */
@@ -185,9 +214,7 @@ finish_list(const FinishCall *call, LeaseItem *items, int n)
 	store_snapshot_done(snapshot);
 	leases_write_back(&list, r.job);
 	if (call->verb == FINISH_COMPLETE)
-		for (int i = 0; i < n; i++)
-			if (items[i].status == ITEM_LOST && completed_before(items[i].job_id, items[i].token))
-				items[i].status = ITEM_ALREADY;
+		find_completed(items, n);
 	retire_end(&r);
 	leases_close(&list);
 	pfree(order);

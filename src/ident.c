@@ -23,8 +23,9 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
-#include "commands/sequence.h"
+#include "catalog/pg_class.h"
 #include "miscadmin.h"
+#include "storage/lmgr.h"
 #include "utils/fmgrprotos.h"
 #include "utils/rel.h"
 
@@ -35,6 +36,9 @@
 #define ID_BLOCK 256
 #define TOKEN_BLOCK 16384
 #define GENERATION_BITS 40
+
+/* Sub-object under which the lock of draw_block is known. */
+#define LOCK_BLOCKS 1
 
 /* generation of the tokens this server gives out; 0: not known yet */
 static int64 generation = 0;
@@ -49,12 +53,6 @@ extension_owner(void)
 
 	table_close(rel, AccessShareLock);
 	return owner;
-}
-
-static int64
-sequence_next(JobqSequence sequence)
-{
-	return nextval_internal(meta_sequence_oid(sequence), false);
 }
 
 /* Last value of a sequence, 0 when it was never set. Runs with the owner's rights: callers need only EXECUTE on a verb. */
@@ -79,6 +77,28 @@ sequence_set(JobqSequence sequence, int64 value)
 						ObjectIdGetDatum(meta_sequence_oid(sequence)),
 						Int64GetDatum(value),
 						BoolGetDatum(true));
+}
+
+/*
+ * Draws a block from a sequence: the number after its last value, and after `at_least`. Not by nextval(), which would change the
+ * caller's lastval(); a short lock makes reading and setting one step. Runs with the owner's rights.
+ */
+static int64
+draw_block(JobqSequence sequence, int64 at_least)
+{
+	Oid			oid = meta_sequence_oid(sequence);
+	int64		block;
+	Oid			user;
+	int			context;
+
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(extension_owner(), context | SECURITY_LOCAL_USERID_CHANGE);
+	LockDatabaseObject(RelationRelationId, oid, LOCK_BLOCKS, ExclusiveLock);
+	block = Max(sequence_value(sequence), at_least) + 1;
+	sequence_set(sequence, block);
+	UnlockDatabaseObject(RelationRelationId, oid, LOCK_BLOCKS, ExclusiveLock);
+	SetUserIdAndSecContext(user, context);
+	return block;
 }
 
 /* Makes everything written so far durable: a marker record that ends it is flushed. */
@@ -128,8 +148,9 @@ ident_job_ids(DbSlot *db, int64 *ids, int n)
 		int64		first;
 		int			got = block_take(db, &db->ids, n - done, &first);
 
+		CHECK_FOR_INTERRUPTS();
 		if (got == 0)
-			block_install(db, &db->ids, sequence_next(SEQ_JOB_BLOCK) * ID_BLOCK, ID_BLOCK);
+			block_install(db, &db->ids, draw_block(SEQ_JOB_BLOCK, (first - 1) / ID_BLOCK) * ID_BLOCK, ID_BLOCK);
 		for (int i = 0; i < got; i++)
 			ids[done++] = first + i;
 	}
@@ -194,7 +215,9 @@ ident_token(DbSlot *db)
 			generation = current_generation();
 			generation_ext = db->ext_oid;
 		}
-		block = sequence_next(SEQ_TOKEN_BLOCK);
+		CHECK_FOR_INTERRUPTS();
+		/* the low bits of the block in hand, should the sequence have been set back */
+		block = draw_block(SEQ_TOKEN_BLOCK, token > 0 ? ((token - (generation << GENERATION_BITS)) / TOKEN_BLOCK) - 1 : 0);
 		flush_wal();
 		block_install(db, &db->tokens, (generation << GENERATION_BITS) + block * TOKEN_BLOCK, TOKEN_BLOCK);
 	}

@@ -48,7 +48,7 @@ jobq_register_database(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
-/* Trigger of jobq.queue and jobq.origin: every session renews what it knows of them. */
+/* Trigger of jobq.queue, jobq.origin and jobq.identity: every session renews what it knows of them. */
 Datum
 jobq_settings_changed(PG_FUNCTION_ARGS)
 {

@@ -33,7 +33,6 @@
 #define JOBQ_DEFAULT_PRIORITY 1000
 #define JOBQ_MAX_LEASE_USECS (INT64CONST(30) * 86400 * 1000000) /* 30 days */
 #define JOBQ_MAX_DELAY_USECS (INT64CONST(36525) * 86400 * 1000000) /* 100 years */
-#define JOBQ_MIN_BACKOFF_USECS INT64CONST(0)
 
 /* Lanes of one priority, as stored in ready.lane. */
 typedef enum JobqLane

@@ -280,7 +280,7 @@ end_if_empty(LeaseList *list, LeaseGroup *group, StoreTable *job, uint64 gone)
 
 /* Removes jobs from a lease that we hold exclusively. */
 static void
-shrink(LeaseList *list, LeaseGroup *group, uint64 gone)
+shrink(LeaseList *list, LeaseGroup *group, StoreTable *job, uint64 gone)
 {
 	Lease	   *lease = &group->lease;
 	uint64		cancel = 0;
@@ -299,7 +299,8 @@ shrink(LeaseList *list, LeaseGroup *group, uint64 gone)
 	}
 	lease->njobs = kept;
 	lease->cancel = cancel;
-	if (kept == 0)
+	/* what is left may all have been completed before */
+	if (kept == 0 || !jobs_left(job, lease, 0))
 		(void) store_delete(list->lease, &lease->tid, true);
 	else
 		(void) store_lease_update(list->lease, lease);
@@ -332,7 +333,7 @@ leases_write_back(LeaseList *list, StoreTable *job)
 		if (gone == 0)
 			continue;
 		if (given_back)
-			shrink(list, group, gone);
+			shrink(list, group, job, gone);
 		else
 			end_if_empty(list, group, job, gone);
 	}

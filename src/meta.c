@@ -494,6 +494,7 @@ cache_queue(HeapTuple tuple, TupleDesc desc)
 	queue->keep_completed = interval_or(COLUMN(keep_completed), KEEP_FOREVER);
 	queue->dead_letter_queue = n[Anum_queue_dead_letter_queue - 1] ? 0 : DatumGetInt32(VALUE(dead_letter_queue));
 	queue->max_payload_bytes = DatumGetInt32(VALUE(max_payload_bytes));
+	queue->slots_freed = pg_atomic_read_u32(&jobq_shared->slots_freed);
 	queue->slot = shmem_queue(MyDatabaseId, extension_oid, id);
 	queue->exists = true;
 
@@ -545,12 +546,18 @@ load_queue(int index, int attnum, RegProcedure procedure, Datum value)
 	return queue;
 }
 
-/* A slot may have been given to another queue meanwhile, or be there by now. */
-static void
+/*
+ * Sees to it that the queue's slot is its own, or is looked for again where there was none. A slot that was freed tells that the queue was
+ * dropped, before the invalidation does: then its row decides. Returns the queue, or NULL when it is gone.
+ */
+static QueueInfo *
 renew_slot(QueueInfo *queue)
 {
-	if (queue->slot && (queue->slot->queue_id != queue->id || queue->slot->db_oid != MyDatabaseId))
-		queue->slot = shmem_queue(MyDatabaseId, extension_oid, queue->id);
+	if (queue->slot ? queue->slot->queue_id == queue->id && queue->slot->db_oid == MyDatabaseId
+					: queue->slots_freed == pg_atomic_read_u32(&jobq_shared->slots_freed))
+		return queue;
+	queue->exists = false;
+	return load_queue(0, Anum_queue_id, F_INT4EQ, Int32GetDatum(queue->id));
 }
 
 /* The queue of that name. Error 42704 when there is none. */
@@ -569,14 +576,13 @@ meta_queue(const text *name)
 		memcpy(key, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
 		if (queues_by_name)
 			entry = hash_search(queues_by_name, key, HASH_FIND, NULL);
-		queue = entry ? entry->queue : load_queue(1, Anum_queue_name, F_TEXTEQ, PointerGetDatum(name));
+		queue = entry ? renew_slot(entry->queue) : load_queue(1, Anum_queue_name, F_TEXTEQ, PointerGetDatum(name));
 	}
 	if (queue == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("queue \"%.*s\" does not exist", Min((int) VARSIZE_ANY_EXHDR(name), JOBQ_MAX_QUEUE_NAME), VARDATA_ANY(name)),
 				 errhint("Make it with jobq.create_queue(); names are case-sensitive.")));
-	renew_slot(queue);
 	return queue;
 }
 
@@ -591,8 +597,8 @@ meta_queue_by_id(int32 id)
 		queue = hash_search(queues_by_id, &id, HASH_FIND, NULL);
 	if (queue == NULL || !queue->exists)
 		queue = load_queue(0, Anum_queue_id, F_INT4EQ, Int32GetDatum(id));
-	if (queue)
-		renew_slot(queue);
+	else
+		queue = renew_slot(queue);
 	return queue;
 }
 
@@ -603,15 +609,6 @@ meta_queue_arg(FunctionCallInfo fcinfo, int argno)
 	if (PG_ARGISNULL(argno))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("queue must not be null")));
 	return meta_queue(PG_GETARG_TEXT_PP(argno));
-}
-
-/* Name of a queue for messages, "(dropped)" when it is gone. */
-const char *
-meta_queue_name(int32 id)
-{
-	QueueInfo  *queue = meta_queue_by_id(id);
-
-	return queue ? queue->name : "(dropped)";
 }
 
 /* Empties every session's cache of queues at commit, and this one's at once. */

@@ -67,6 +67,7 @@ typedef struct QueueInfo
 	int32		dead_letter_queue; /* 0: none */
 	int32		max_payload_bytes;
 	QueueSlot  *slot; /* NULL: no slot was free */
+	uint32		slots_freed; /* when that was */
 } QueueInfo;
 
 /* What a verb needs of the transaction and the database it runs in. */
@@ -88,7 +89,6 @@ extern Oid	meta_sequence_oid(JobqSequence sequence);
 extern QueueInfo *meta_queue(const text *name);
 extern QueueInfo *meta_queue_by_id(int32 id);
 extern QueueInfo *meta_queue_arg(FunctionCallInfo fcinfo, int argno);
-extern const char *meta_queue_name(int32 id);
 extern bool meta_adopted(void);
 extern void meta_settings_changed(void);
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * overdue.c
- *		Ends leases whose time is over.
+ *		Ends leases whose time is over, and makes delayed tickets ready.
  *
  * The lease row comes first: it is locked exclusively without waiting, and
  * only then a new snapshot shows which of its jobs are still unfinished. A
@@ -35,8 +35,8 @@
 #define FAILURE_PAUSE (10 * USECS_PER_SEC)
 
 /*
- * Locks leases that were found; those that cannot be had now or were extended leave the list, the former through busy (may be NULL).
- * Returns how many are left.
+ * Locks leases that were found; those that are gone leave the list, and so do those that are in somebody's hands, or were rewritten
+ * meanwhile, through busy (may be NULL): they are to be looked at again. Returns how many are left.
  */
 int
 overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz ends))
@@ -50,7 +50,7 @@ overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz end
 
 		if (result == TM_Ok && rows[i].lease_until <= clock_now())
 			rows[kept++] = rows[i];
-		else if ((result == TM_WouldBlock || result == TM_BeingModified) && busy)
+		else if (result != TM_Deleted && busy)
 			busy(ends);
 	}
 	return kept;
@@ -119,6 +119,105 @@ overdue_end(StoreTable *lease, Lease *rows, int n, void (*working_on)(int64 toke
 	retire_end(&retire);
 }
 
+/* Notes the new tickets for the claims, an interval for each priority. */
+static void
+note_ready(QueueInfo *queue, Ticket *tickets, int n)
+{
+	typedef struct Range
+	{
+		int16 priority;
+		int n;
+		int64 lo;
+		int64 hi;
+	} Range;
+	Range *ranges = palloc(n * sizeof(Range));
+	int nranges = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int r = 0;
+
+		while (r < nranges && ranges[r].priority != tickets[i].priority)
+			r++;
+		if (r == nranges)
+		{
+			nranges++;
+			ranges[r].priority = tickets[i].priority;
+			ranges[r].n = 0;
+			ranges[r].lo = tickets[i].seq;
+		}
+		ranges[r].hi = tickets[i].seq;
+		ranges[r].n++;
+	}
+	for (int r = 0; r < nranges; r++)
+		xact_made_ready(queue, LANE_RETURNED, ranges[r].priority, ranges[r].lo, ranges[r].hi, ranges[r].n);
+	xact_count(queue, COUNT_READY, n);
+	xact_count(queue, COUNT_DELAYED, -n);
+}
+
+/* Writes tickets deleted from delayed into ready, in the order they were due. */
+void
+overdue_make_ready(DbSlot *db, QueueInfo *queue, StoreTable *ready, Ticket *tickets, int n)
+{
+	int64 *seqs = palloc(n * sizeof(int64));
+	TupleTableSlot *slots[STORE_BATCH];
+	int filled = 0;
+
+	ident_job_ids(db, seqs, n);
+	for (int i = 0; i < n; i++)
+	{
+		tickets[i].seq = seqs[i];
+		tickets[i].lane = LANE_RETURNED;
+		slots[filled] = store_slot(ready, filled);
+		store_ready_fill(slots[filled], &tickets[i]);
+		if (++filled == STORE_BATCH || i == n - 1)
+		{
+			store_insert(ready, slots, filled);
+			filled = 0;
+		}
+	}
+	note_ready(queue, tickets, n);
+	pfree(seqs);
+}
+
+/*
+ * For a dequeue while the scheduler does not run, or is late: makes up to max due tickets of the queue ready, in the caller's transaction,
+ * so that they take their turn by priority. They have sequence numbers from *first_seq on, and this transaction may take them. from: where
+ * the scan starts.
+ */
+void
+overdue_promote_some(DbSlot *db, QueueInfo *queue, int max, TimestampTz from, int64 *first_seq)
+{
+	StoreTable *delayed = store_open(TABLE_DELAYED);
+	Snapshot snapshot = store_snapshot();
+	Ticket *tickets = palloc(max * sizeof(Ticket));
+	StoreScan scan;
+	int n = 0;
+
+	store_delayed_scan(&scan, delayed, snapshot, queue->id, from, clock_now());
+	while (n < max && store_scan_next(&scan))
+	{
+		CHECK_FOR_INTERRUPTS();
+		store_ticket_read(TABLE_DELAYED, scan.slot, &tickets[n]);
+		/* not what this transaction itself has enqueued */
+		if (!tickets[n].mine && store_delete(delayed, &tickets[n].tid, false) == TM_Ok)
+			n++;
+	}
+	store_scan_end(&scan);
+	store_snapshot_done(snapshot);
+	store_close(delayed);
+	if (n > 0)
+	{
+		StoreTable *ready = store_open(TABLE_READY);
+
+		overdue_make_ready(db, queue, ready, tickets, n);
+		*first_seq = Min(*first_seq, tickets[0].seq);
+		store_close(ready);
+		CommandCounterIncrement();
+	}
+	pfree(tickets);
+}
+
 /* Finds and ends overdue leases of one queue; returns how many. */
 static int
 end_some(QueueInfo *queue, int max, TimestampTz from)
@@ -169,7 +268,7 @@ overdue_end_some(DbSlot *db, QueueInfo *queue, int max, int64 *first_seq)
 	if (next > now || (now < not_before && not_before - now <= FAILURE_PAUSE))
 		return 0;
 	not_before = now + LOOK_PAUSE;
-	*first_seq = ident_job_id(db);
+	*first_seq = Min(*first_seq, ident_job_id(db));
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
 	{

@@ -21,6 +21,7 @@
 #include "guc.h"
 #include "ident.h"
 #include "maintain.h"
+#include "overdue.h"
 #include "store.h"
 #include "timeutil.h"
 #include "xact.h"
@@ -245,67 +246,6 @@ scan_queue(Promotion *p, StoreTable *delayed, Snapshot snapshot, TimestampTz now
 	p->next = peek(p, delayed, snapshot, now);
 }
 
-/* Notes the new tickets for the claims, an interval for each priority. */
-static void
-note_ready(QueueInfo *queue, Ticket *tickets, int n)
-{
-	typedef struct Range
-	{
-		int16 priority;
-		int n;
-		int64 lo;
-		int64 hi;
-	} Range;
-	Range *ranges = palloc(n * sizeof(Range));
-	int nranges = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		int r = 0;
-
-		while (r < nranges && ranges[r].priority != tickets[i].priority)
-			r++;
-		if (r == nranges)
-		{
-			nranges++;
-			ranges[r].priority = tickets[i].priority;
-			ranges[r].n = 0;
-			ranges[r].lo = tickets[i].seq;
-		}
-		ranges[r].hi = tickets[i].seq;
-		ranges[r].n++;
-	}
-	for (int r = 0; r < nranges; r++)
-		xact_made_ready(queue, LANE_RETURNED, ranges[r].priority, ranges[r].lo, ranges[r].hi, ranges[r].n);
-	xact_count(queue, COUNT_READY, n);
-	xact_count(queue, COUNT_DELAYED, -n);
-}
-
-/* Writes the deleted tickets into ready, in the order they were due. */
-static void
-write_ready(Maintain *m, QueueInfo *queue, StoreTable *ready, Ticket *tickets, int n)
-{
-	int64 *seqs = palloc(n * sizeof(int64));
-	TupleTableSlot *slots[STORE_BATCH];
-	int filled = 0;
-
-	ident_job_ids(m->db, seqs, n);
-	for (int i = 0; i < n; i++)
-	{
-		tickets[i].seq = seqs[i];
-		tickets[i].lane = LANE_RETURNED;
-		slots[filled] = store_slot(ready, filled);
-		store_ready_fill(slots[filled], &tickets[i]);
-		if (++filled == STORE_BATCH || i == n - 1)
-		{
-			store_insert(ready, slots, filled);
-			filled = 0;
-		}
-	}
-	note_ready(queue, tickets, n);
-	pfree(seqs);
-}
-
 /* One queue's part of the transaction; returns the number of its tickets. */
 static int
 promote_queue(Maintain *m, Promotion *p, StoreTable *delayed, StoreTable *ready, int room)
@@ -322,7 +262,7 @@ promote_queue(Maintain *m, Promotion *p, StoreTable *delayed, StoreTable *ready,
 	scan_queue(p, delayed, snapshot, clock_now(), room);
 	store_snapshot_done(snapshot);
 	if (p->ntickets > 0)
-		write_ready(m, queue, ready, p->tickets, p->ntickets);
+		overdue_make_ready(m->db, queue, ready, p->tickets, p->ntickets);
 	pfree(p->tickets);
 	return p->ntickets;
 }

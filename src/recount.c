@@ -227,13 +227,15 @@ install(Maintain *m, Count *counts, int n)
 	LWLockRelease(&m->db->count_lock);
 }
 
-/* Gives every queue a slot as far as there are any. */
+/* Gives every queue a slot as far as there are any, after those of queues that are gone are freed. */
 static void
 make_slots(Maintain *m)
 {
 	int32 *ids;
 	int n = maintain_queue_ids(m, &ids);
 
+	/* a queue whose creation is not committed yet loses its slot too: it gets another, and is counted again */
+	shmem_queue_sweep(MyDatabaseId, ids, n);
 	for (int i = 0; i < n; i++)
 		(void) meta_queue_by_id(ids[i]);
 	slots_made = true;
@@ -249,8 +251,7 @@ recount_run(Maintain *m)
 	took_prepared = false;
 	if (!maintain_begin(m))
 		return;
-	if (!slots_made)
-		make_slots(m);
+	make_slots(m);
 	if (m->db->prepared)
 	{
 		SpinLockAcquire(&m->db->mutex);

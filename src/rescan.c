@@ -117,7 +117,7 @@ announce(Suspect *s)
 
 	if (s->slot->queue_id != s->queue_id || s->slot->db_oid != MyDatabaseId)
 		return;
-	(void) cursor_open(s->slot, s->lane, s->priority, &scan);
+	(void) cursor_open(s->slot, s->queue_id, s->lane, s->priority, &scan);
 	for (int i = 0; i < scan.nstanding; i++)
 		known |= scan.standing[i].lo <= s->lo && scan.standing[i].hi >= s->hi;
 	if (known)
@@ -188,7 +188,7 @@ check_tail(QueueSlot *slot, int32 queue_id, StoreTable *ready, Snapshot snapshot
 	bool visible = false;
 	int64 seq = 0;
 
-	if (cursor_first(slot, unit, priority - 1, &scan) && scan.priority == priority)
+	if (cursor_first(slot, queue_id, unit, priority - 1, &scan) && scan.priority == priority)
 		return;
 	ScanKeyInit(&keys[n++], 3, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(priority));
 	if (position != PG_INT64_MIN)

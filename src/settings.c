@@ -20,6 +20,7 @@
 #include "utils/syscache.h"
 #include "utils/varlena.h"
 
+#include "backoff.h"
 #include "settings.h"
 #include "timeutil.h"
 
@@ -110,23 +111,6 @@ is_standard(Setting s, Datum value)
 	}
 }
 
-/* Whether the function is f(int, text) returns interval. */
-static bool
-is_backoff_function(Oid oid)
-{
-	HeapTuple tuple = SearchSysCache1(PROCOID, ObjectIdGetDatum(oid));
-	Form_pg_proc form;
-	bool result;
-
-	if (!HeapTupleIsValid(tuple))
-		return false;
-	form = (Form_pg_proc) GETSTRUCT(tuple);
-	result = form->prokind == PROKIND_FUNCTION && !form->proretset && form->prorettype == INTERVALOID &&
-			 form->pronargs == 2 && form->proargtypes.values[0] == INT4OID && form->proargtypes.values[1] == TEXTOID;
-	ReleaseSysCache(tuple);
-	return result;
-}
-
 /* Oid of the function of that signature as the caller's search path finds it, or InvalidOid. Syntax errors are errors. */
 static Oid
 find_signature(const char *signature)
@@ -165,13 +149,13 @@ resolve_backoff_function(const text *given)
 		known = candidates != NULL;
 		/* without a count of arguments the list is of every function of that name that the search path shows */
 		for (; candidates && !OidIsValid(oid); candidates = candidates->next)
-			if (is_backoff_function(candidates->oid))
+			if (backoff_function_fits(candidates->oid))
 				oid = candidates->oid;
 	}
 	if (!known)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function \"%s\" does not exist", name),
 						errhint("backoff_function names a function f(attempt int, error text) returns interval.")));
-	if (!OidIsValid(oid) || !is_backoff_function(oid))
+	if (!OidIsValid(oid) || !backoff_function_fits(oid))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("function \"%s\" cannot be a backoff function", name),
 				 errhint("It must be a function f(attempt int, error text) returns interval.")));

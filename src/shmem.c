@@ -75,6 +75,7 @@ init_shared(char *base)
 	LWLockInitialize(&jobq_shared->lock, tranche);
 	SpinLockInit(&jobq_shared->launcher_mutex);
 	SpinLockInit(&jobq_shared->cursor_mutex);
+	pg_atomic_init_u32(&jobq_shared->slots_freed, 0);
 	SpinLockInit(&jobq_shared->rollback_mutex);
 	pg_atomic_init_u32(&jobq_shared->nrollbacks, 0);
 	memset(jobq_shared->rollbacks, 0, sizeof(jobq_shared->rollbacks));
@@ -189,6 +190,7 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 		}
 		slot->lane_head[lane] = -1;
 		slot->lane_known[lane] = false;
+		slot->lane_lost[lane]++;
 	}
 	SpinLockAcquire(&slot->mutex);
 	slot->db_oid = db_oid;
@@ -275,11 +277,38 @@ shmem_queue_free(Oid db_oid, int32 queue_id)
 		slot = &jobq_queues[entry->index];
 		queue_slot_reset(slot, InvalidOid, InvalidOid, 0);
 		hash_search(queue_hash, &key, HASH_REMOVE, NULL);
+		pg_atomic_fetch_add_u32(&jobq_shared->slots_freed, 1);
 	}
 	LWLockRelease(&jobq_shared->lock);
 	/* its waiters find that it is gone */
 	if (slot)
 		ConditionVariableBroadcast(&slot->wake);
+}
+
+/* Frees the database's slots whose queues are not among the given ids, which are in ascending order: rolled back, or dropped. */
+void
+shmem_queue_sweep(Oid db_oid, const int32 *ids, int n)
+{
+	for (int i = 0; i < jobq_max_queues; i++)
+	{
+		int32		queue_id = jobq_queues[i].queue_id;
+		int			lo = 0;
+		int			hi = n;
+
+		if (jobq_queues[i].db_oid != db_oid)
+			continue;
+		while (lo < hi)
+		{
+			int			mid = lo + (hi - lo) / 2;
+
+			if (ids[mid] < queue_id)
+				lo = mid + 1;
+			else
+				hi = mid;
+		}
+		if (lo == n || ids[lo] != queue_id)
+			shmem_queue_free(db_oid, queue_id);
+	}
 }
 
 static void
@@ -371,12 +400,17 @@ shmem_db_free(Oid db_oid)
 			key.queue_id = jobq_queues[i].queue_id;
 			hash_search(queue_hash, &key, HASH_REMOVE, NULL);
 			queue_slot_reset(&jobq_queues[i], InvalidOid, InvalidOid, 0);
+			pg_atomic_fetch_add_u32(&jobq_shared->slots_freed, 1);
 		}
 	}
 	db = shmem_db_find(db_oid);
 	if (db)
 		db_slot_reset(db, InvalidOid, InvalidOid);
 	LWLockRelease(&jobq_shared->lock);
+
+	for (int i = 0; i < ROLLBACK_SLOTS; i++)
+		if (jobq_shared->rollbacks[i].db_oid == db_oid && jobq_shared->rollbacks[i].job_id != 0)
+			shmem_rollback_clear(db_oid, jobq_shared->rollbacks[i].job_id);
 }
 
 /* Makes the launcher look at its databases. Cannot fail. */
@@ -460,6 +494,12 @@ shmem_rollback_add(Oid db_oid, int32 queue_id, int64 job_id, DbSlot *db)
 	bool		limit;
 
 	SpinLockAcquire(&jobq_shared->rollback_mutex);
+	/* a claim passes over a job that has reached the limit: its mark must stay until the scheduler has dealt with it */
+	if ((slot->job_id != job_id || slot->db_oid != db_oid) && slot->job_id != 0 && slot->count >= ROLLBACK_LIMIT)
+	{
+		SpinLockRelease(&jobq_shared->rollback_mutex);
+		return;
+	}
 	if (slot->job_id != job_id || slot->db_oid != db_oid)
 	{
 		if (slot->job_id == 0)

@@ -73,6 +73,7 @@ typedef struct QueueSlot
 	LWLock		cursor_lock;
 	int32		lane_head[NUM_LANES];	/* index into JobqShared.cursors, by priority; -1: none */
 	bool		lane_known[NUM_LANES]; /* every priority that has tickets has a cursor */
+	uint32		lane_lost[NUM_LANES]; /* how often that ceased to be so */
 	pg_atomic_uint32 turn;			/* of the lanes */
 
 	ConditionVariable wake;
@@ -165,6 +166,7 @@ typedef struct JobqShared
 	bool		dbs_overflowed;	   /* a database found no slot: the launcher has all of them looked at */
 	slock_t		cursor_mutex; /* free list of cursors */
 	int32		free_cursor;
+	pg_atomic_uint32 slots_freed; /* queue slots freed so far: who found none looks again when it has moved */
 	slock_t		rollback_mutex;
 	pg_atomic_uint32 nrollbacks; /* used slots: 0 spares the look */
 	RollbackSlot rollbacks[ROLLBACK_SLOTS];
@@ -183,6 +185,7 @@ extern DbSlot *shmem_db(Oid db_oid, Oid ext_oid);
 extern DbSlot *shmem_db_find(Oid db_oid);
 extern void shmem_db_free(Oid db_oid);
 extern QueueSlot *shmem_queue(Oid db_oid, Oid ext_oid, int32 queue_id);
+extern void shmem_queue_sweep(Oid db_oid, const int32 *ids, int n);
 extern void shmem_queue_free(Oid db_oid, int32 queue_id);
 extern int32 shmem_cursor_alloc(void);
 

@@ -142,7 +142,8 @@ static void
 oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot *slot, int32 queue_id, int lane,
 			   TimestampTz *oldest)
 {
-	bool known = slot && cursor_lane_known(slot, lane);
+	uint32 lost;
+	bool known = slot && cursor_lane_known(slot, lane, &lost);
 	int above = PG_INT16_MIN - 1;
 	int16 priority;
 	CursorScan scan;
@@ -154,7 +155,7 @@ oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot 
 		CHECK_FOR_INTERRUPTS();
 		if (known)
 		{
-			if (!cursor_first(slot, lane, above, &scan))
+			if (!cursor_first(slot, queue_id, lane, above, &scan))
 				break;
 			priority = scan.priority;
 			start = scan.start;

@@ -104,7 +104,7 @@ store_index(StoreTable *t, int n)
 	return t->indexes[n];
 }
 
-/* Closes the table; its lock stays until the transaction ends. NULL is accepted. */
+/* Closes the table; one opened for writing stays locked until the transaction ends. NULL is accepted. */
 void
 store_close(StoreTable *t)
 {
@@ -123,8 +123,8 @@ store_close(StoreTable *t)
 	}
 	for (int i = 0; i < t->nindexes; i++)
 		if (t->indexes[i])
-			index_close(t->indexes[i], NoLock);
-	table_close(t->rel, NoLock);
+			index_close(t->indexes[i], t->release);
+	table_close(t->rel, t->release);
 	pfree(t);
 }
 
@@ -236,8 +236,8 @@ store_insert(StoreTable *t, TupleTableSlot **slots, int n)
 }
 
 /*
- * Deletes a row by address. With wait = false a row that another transaction holds is passed over (TM_BeingModified or
- * TM_WouldBlock); TM_Invisible does not come back: a row of this very command is TM_Deleted to the caller, who cannot have it yet.
+ * Deletes a row by address. With wait = false a row that another transaction holds is passed over (TM_BeingModified or TM_WouldBlock),
+ * and so is one on which this transaction holds no more than a lock. Error when this very command has made the row.
  */
 TM_Result
 store_delete(StoreTable *t, ItemPointer tid, bool wait)

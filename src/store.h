@@ -160,12 +160,13 @@ enum
 
 typedef struct StoreTable StoreTable;
 
-/* An open table, locked RowExclusive until the transaction ends. Lives in the memory context of the call. */
+/* An open table. Lives in the memory context of the call. */
 struct StoreTable
 {
 	JobqTable	which;
 	Relation	rel;
 	BlockNumber nblocks; /* when last asked; a hint's block must lie below */
+	LOCKMODE	release; /* by store_close; NoLock: the locks stay until the transaction ends */
 	int			nindexes;
 	Relation	indexes[MAX_INDEXES];
 	TupleTableSlot *slots[STORE_BATCH];

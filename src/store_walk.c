@@ -23,8 +23,7 @@
 #include "store.h"
 
 /*
- * Opens a table of ours for reading only, AccessShareLock until the transaction ends, which is also allowed during recovery. Only for
- * scans; closed with store_close.
+ * Opens a table of ours for reading only, with AccessShareLock until store_close, which is also allowed during recovery. Only for scans.
  */
 StoreTable *
 store_open_read(JobqTable which)
@@ -34,6 +33,7 @@ store_open_read(JobqTable which)
 	t->which = which;
 	t->rel = table_open(meta_table_oid(which), AccessShareLock);
 	t->nblocks = InvalidBlockNumber;
+	t->release = AccessShareLock;
 	while (t->nindexes < MAX_INDEXES && OidIsValid(meta_index_oid(which, t->nindexes)))
 	{
 		t->indexes[t->nindexes] = index_open(meta_index_oid(which, t->nindexes), AccessShareLock);

@@ -76,13 +76,3 @@ timestamp_add(TimestampTz t, int64 usecs)
 		return usecs > 0 ? END_TIMESTAMP - 1 : MIN_TIMESTAMP;
 	return result < MIN_TIMESTAMP ? MIN_TIMESTAMP : result;
 }
-
-/* A palloc'd interval of that many microseconds */
-Interval *
-usecs_interval(int64 usecs)
-{
-	Interval   *result = palloc0(sizeof(Interval));
-
-	result->time = usecs;
-	return result;
-}

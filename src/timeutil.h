@@ -20,6 +20,5 @@ extern JobqClock jobq_clock;
 extern int64 interval_usecs(const Interval *interval, const char *what, int64 min, int64 max);
 extern TimestampTz timestamp_add(TimestampTz t, int64 usecs);
 extern int64 saturating_mul(int64 a, int64 b);
-extern Interval *usecs_interval(int64 usecs);
 
 #endif

@@ -37,6 +37,7 @@ typedef struct PendingQueue
 	bool		enqueued;
 	bool		committing; /* counted in slot->committing */
 	bool		dropping;	/* raised slot->dropping */
+	bool		dropped;	/* its row is deleted */
 	bool		notify;
 	int			made; /* tickets made ready */
 	TimestampTz due;  /* earliest delayed ticket made */
@@ -90,12 +91,6 @@ static bool active = false; /* this transaction owes something */
 static DbSlot *db = NULL;
 static TimestampTz lease_until = DT_NOEND; /* earliest lease made; not undone by subtransactions: too early is harmless */
 static bool dequeued = false;
-static struct
-{
-	SubTransactionId subid;
-	int32		queue_id;
-}			dropped[16];
-static int	ndropped = 0;
 static Oid	register_ext = InvalidOid;
 
 /* objsubid of the lock; those of admin.c are others */
@@ -107,21 +102,27 @@ static bool only_ours = false;
 static bool must_flush = false;
 static int	saved_synchronous_commit = -1;
 
+/* Makes room for one more item. */
+static void
+list_reserve(PendingList *list)
+{
+	int			room = Max(16, list->room * 2);
+
+	if (list->n < list->room)
+		return;
+	if (list->items == NULL)
+		list->items = MemoryContextAlloc(TopMemoryContext, room * list->item_size);
+	else
+		list->items = repalloc_huge(list->items, room * list->item_size);
+	list->room = room;
+}
+
 static void *
 list_add(PendingList *list)
 {
 	void	   *item;
 
-	if (list->n == list->room)
-	{
-		int			room = Max(16, list->room * 2);
-
-		if (list->items == NULL)
-			list->items = MemoryContextAlloc(TopMemoryContext, room * list->item_size);
-		else
-			list->items = repalloc_huge(list->items, room * list->item_size);
-		list->room = room;
-	}
+	list_reserve(list);
 	item = list->items + list->n * list->item_size;
 	memset(item, 0, list->item_size);
 	list->n++;
@@ -149,7 +150,6 @@ forget_all(void)
 	active = false;
 	lease_until = DT_NOEND;
 	dequeued = false;
-	ndropped = 0;
 	register_ext = InvalidOid;
 	must_flush = false;
 }
@@ -263,6 +263,15 @@ xact_wake_all(QueueInfo *queue)
 	pending_queue(queue)->made = PG_INT32_MAX;
 }
 
+/* Makes room for the next note, so that it cannot fail for want of memory after the ticket is gone. */
+void
+xact_reserve(void)
+{
+	list_reserve(&ranges);
+	list_reserve(&queues);
+	list_reserve(&jobs);
+}
+
 /* Notes a ticket deleted from ready: an abort gives it back. */
 void
 xact_took_ready(QueueInfo *queue, int lane, int priority, int64 seq)
@@ -327,16 +336,11 @@ xact_lock_queue(int32 queue_id, LOCKMODE mode)
 	LockDatabaseObject(meta_table_oid(TABLE_QUEUE), (Oid) queue_id, LOCK_COMMITS, mode);
 }
 
-/* Notes that a queue is dropped; its slot is freed at commit. A few per transaction; what is missed is found by the next user. */
+/* Notes that a queue is dropped; its slot is freed at commit. */
 void
-xact_dropped_queue(int32 queue_id)
+xact_dropped_queue(QueueInfo *queue)
 {
-	active = true;
-	if (ndropped < lengthof(dropped))
-	{
-		dropped[ndropped].subid = GetCurrentSubTransactionId();
-		dropped[ndropped++].queue_id = queue_id;
-	}
+	pending_queue(queue)->dropped = true;
 }
 
 /* Has the launcher start this database's scheduler at commit. */
@@ -468,8 +472,9 @@ at_commit(void)
 {
 	bool		wake;
 
-	for (int i = 0; i < ndropped; i++)
-		shmem_queue_free(MyDatabaseId, dropped[i].queue_id);
+	for (int i = 0; i < queues.n; i++)
+		if (QUEUE(i)->dropped)
+			shmem_queue_free(MyDatabaseId, QUEUE(i)->queue_id);
 	wake = apply_queues(GetTopFullTransactionIdIfAny());
 	for (int i = 0; i < ranges.n; i++)
 		if (!RANGE(i)->took)
@@ -507,50 +512,53 @@ at_abort(int first_range, int first_job)
 			shmem_rollback_add(MyDatabaseId, JOB(i)->queue_id, JOB(i)->job_id, db);
 }
 
-/* Whether this transaction itself dropped the queue, with all that it had enqueued to it. */
+/* Whether this transaction itself dropped the queue, with all that it had enqueued to it; queue_id 0: any queue. */
 static bool
 dropped_here(int32 queue_id)
 {
-	for (int i = 0; i < ndropped; i++)
-		if (dropped[i].queue_id == queue_id)
+	for (int i = 0; i < queues.n; i++)
+		if (QUEUE(i)->dropped && (queue_id == 0 || QUEUE(i)->queue_id == queue_id))
 			return true;
 	return false;
 }
 
-/*
- * Holds off a drop of the queue until this transaction has ended, or waits for one that is under way: a job enqueued beside a drop would
- * be an orphan. Usually that takes one atomic increment.
- */
-static void
+/* Counts this transaction in among those that commit jobs into the queue. False: a drop of it is under way, or over. */
+static bool
 hold_off_drop(PendingQueue *p)
 {
 	QueueSlot  *slot = p->slot;
 
-	if (slot && slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
+	if (slot == NULL)
+		return false;
+	pg_atomic_fetch_add_u32(&slot->committing, 1); /* a full barrier: the looks below come after it, as the drop's look at it does */
+	p->committing = true;
+	return slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId && pg_atomic_read_u32(&slot->dropping) == 0;
+}
+
+/* Is no longer among the committing, from the given entry on. */
+static void
+leave_counts(int first)
+{
+	for (int i = first; i < queues.n; i++)
 	{
-		pg_atomic_fetch_add_u32(&slot->committing, 1); /* a full barrier */
-		p->committing = true;
-		if (pg_atomic_read_u32(&slot->dropping) == 0)
-			return;
-		pg_atomic_fetch_sub_u32(&slot->committing, 1);
-		p->committing = false;
+		if (QUEUE(i)->committing)
+			pg_atomic_fetch_sub_u32(&QUEUE(i)->slot->committing, 1);
+		QUEUE(i)->committing = false;
 	}
-	xact_lock_queue(p->queue_id, ShareLock);
 }
 
 /* Takes back what this transaction raised in the slots, from the given entry on. */
 static void
 leave_slots(int first)
 {
+	leave_counts(first);
 	for (int i = first; i < queues.n; i++)
 	{
 		PendingQueue *p = QUEUE(i);
 
-		if (p->committing)
-			pg_atomic_fetch_sub_u32(&p->slot->committing, 1);
 		if (p->dropping && p->slot->queue_id == p->queue_id && p->slot->db_oid == MyDatabaseId)
 			pg_atomic_write_u32(&p->slot->dropping, 0);
-		p->committing = p->dropping = false;
+		p->dropping = false;
 	}
 }
 
@@ -576,18 +584,53 @@ xact_begin_drop(QueueInfo *queue)
 	}
 }
 
-/* Last checks before a commit; may fail. */
+static int
+compare_ids(const void *a, const void *b)
+{
+	int32		x = *(const int32 *) a;
+	int32		y = *(const int32 *) b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Waits for drops under way and holds off later ones, for all queues that this transaction enqueued to, in the order of their ids. */
+static void
+lock_enqueued(void)
+{
+	int32	   *ids = palloc(Max(queues.n, 1) * sizeof(int32));
+	int			n = 0;
+
+	for (int i = 0; i < queues.n; i++)
+		if (QUEUE(i)->enqueued)
+			ids[n++] = QUEUE(i)->queue_id;
+	qsort(ids, n, sizeof(int32), compare_ids);
+	for (int i = 0; i < n; i++)
+		if (i == 0 || ids[i] != ids[i - 1])
+			xact_lock_queue(ids[i], ShareLock);
+	pfree(ids);
+}
+
+/*
+ * Last checks before a commit; may fail. A job enqueued beside the drop of its queue would be an orphan: usually one atomic increment
+ * per queue holds the drop off until this transaction has ended. Where a drop is under way, the locks are waited for instead, and
+ * nothing is counted meanwhile: a drop that waits for our count would be a deadlock that nobody sees.
+ */
 static void
 before_commit(bool prepare)
 {
+	bool		held = !prepare; /* a prepared transaction keeps locks, but no counts */
+
+	for (int i = 0; i < queues.n && held; i++)
+		held = !QUEUE(i)->enqueued || hold_off_drop(QUEUE(i));
+	if (!held)
+	{
+		leave_counts(0);
+		lock_enqueued();
+	}
 	for (int i = 0; i < queues.n; i++)
 	{
 		if (!QUEUE(i)->enqueued)
 			continue;
-		if (prepare)
-			xact_lock_queue(QUEUE(i)->queue_id, ShareLock); /* stays with the prepared transaction */
-		else
-			hold_off_drop(QUEUE(i));
 		AcceptInvalidationMessages();
 		if (meta_queue_by_id(QUEUE(i)->queue_id) == NULL && !dropped_here(QUEUE(i)->queue_id))
 			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("a queue that this transaction enqueued to was dropped")));
@@ -623,7 +666,7 @@ xact_callback(XactEvent event, void *arg)
 						 errmsg("cannot PREPARE a transaction that has taken jobs"),
 						 errhint("Commit the dequeue in a transaction of its own.")));
 			/* dropping would be lowered before the drop is decided, and an enqueue slip in */
-			if (ndropped > 0)
+			if (dropped_here(0))
 				ereport(ERROR,
 						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 						 errmsg("cannot PREPARE a transaction that has dropped a queue")));
@@ -667,7 +710,6 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 	int			q = queues.n;
 	int			r = ranges.n;
 	int			j = jobs.n;
-	int			d = ndropped;
 
 	if (!active || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB))
 		return;
@@ -677,8 +719,6 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 		RANGE(--r)->subid = parent;
 	while (j > 0 && JOB(j - 1)->subid == subid)
 		JOB(--j)->subid = parent;
-	while (d > 0 && dropped[d - 1].subid == subid)
-		dropped[--d].subid = parent;
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 	{
 		at_abort(r, j);
@@ -686,7 +726,6 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 		queues.n = q;
 		ranges.n = r;
 		jobs.n = j;
-		ndropped = d;
 	}
 }
 

@@ -27,6 +27,7 @@ extern void xact_verb_end(bool may_be_lost);
 extern void xact_count(QueueInfo *queue, JobqCounter counter, int64 delta);
 extern void xact_made_ready(QueueInfo *queue, int lane, int priority, int64 lo, int64 hi, int n);
 extern void xact_wake_all(QueueInfo *queue);
+extern void xact_reserve(void);
 extern void xact_took_ready(QueueInfo *queue, int lane, int priority, int64 seq);
 extern void xact_claimed(QueueInfo *queue, int64 job_id);
 extern void xact_made_delayed(QueueInfo *queue, TimestampTz visible_at);
@@ -35,7 +36,7 @@ extern void xact_done(int64 job_id, int64 token);
 extern bool xact_done_here(int64 job_id, int64 token);
 extern void xact_lock_queue(int32 queue_id, LOCKMODE mode);
 extern void xact_begin_drop(QueueInfo *queue);
-extern void xact_dropped_queue(int32 queue_id);
+extern void xact_dropped_queue(QueueInfo *queue);
 extern void xact_register_database(Oid ext_oid);
 
 #endif

@@ -40,17 +40,20 @@ CREATE FUNCTION jobq.redrive(queue text, job_ids bigint[] DEFAULT NULL, max_jobs
 CREATE FUNCTION jobq.adopt()
 	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_adopt';
 
--- Any change of these tables, by whatever means, empties every session's cache at its commit.
+-- Any change of these tables, by whatever means, empties every session's cache at its commit (or this session's at its rollback).
 CREATE FUNCTION jobq.settings_changed()
 	RETURNS trigger LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_settings_changed';
-CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE ON jobq.queue
-	FOR EACH ROW EXECUTE FUNCTION jobq.settings_changed();
-CREATE TRIGGER settings_truncated AFTER TRUNCATE ON jobq.queue
-	FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed();
-CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE ON jobq.origin
-	FOR EACH ROW EXECUTE FUNCTION jobq.settings_changed();
-CREATE TRIGGER settings_truncated AFTER TRUNCATE ON jobq.origin
-	FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed();
--- also for what replication brings
-ALTER TABLE jobq.queue ENABLE ALWAYS TRIGGER settings_changed, ENABLE ALWAYS TRIGGER settings_truncated;
-ALTER TABLE jobq.origin ENABLE ALWAYS TRIGGER settings_changed, ENABLE ALWAYS TRIGGER settings_truncated;
+DO $do$
+DECLARE
+	obj text;
+BEGIN
+	FOREACH obj IN ARRAY ARRAY['queue', 'origin', 'identity'] LOOP
+		EXECUTE pg_catalog.format('CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE ON jobq.%I
+			FOR EACH ROW EXECUTE FUNCTION jobq.settings_changed()', obj);
+		EXECUTE pg_catalog.format('CREATE TRIGGER settings_truncated AFTER TRUNCATE ON jobq.%I
+			FOR EACH STATEMENT EXECUTE FUNCTION jobq.settings_changed()', obj);
+		-- always: also for what replication brings
+		EXECUTE pg_catalog.format('ALTER TABLE jobq.%I ENABLE ALWAYS TRIGGER settings_changed, ENABLE ALWAYS TRIGGER settings_truncated', obj);
+	END LOOP;
+END
+$do$;

@@ -243,10 +243,10 @@ def run(conn, rng, rounds, parts=('claim', 'share', 'expire')):
 		if name == 'claim':
 			clients = [produce] * 6 + [('CALL stress.consume(to_timestamp(%s), %s)', (until,))] * 4
 		else:
-			length = 60.0 if name == 'share' else 0.03
+			length = 60.0 if name == 'share' else 0.006
 			clients = [produce] * 3 + [('CALL stress.share(to_timestamp(%s), %s, %s)', (until, length))] * 6
 		wrong, put = part(cur, rng, clients)
-		yield name, wrong, put
+		yield name, wrong[:8] + ['and %d more' % (len(wrong) - 8)] * (len(wrong) > 8), put
 		cur.execute('SELECT jobq.purge_queue(%s)', (QUEUE,))
 	set_rescan(cur, rescan)
 	cur.execute('SELECT jobq.drop_queue(%s, force => true)', (QUEUE,))
