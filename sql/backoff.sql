@@ -176,6 +176,25 @@ SELECT jobq.fail(:job, :token, 'x');
 RESET statement_timeout;
 SELECT state FROM jobq.job(:job);
 SELECT jobq.fail(:job, :token, 'x', retry_in => '0');
+-- it raises what a cancel would
+CREATE OR REPLACE FUNCTION mine(attempt int, error text) RETURNS interval LANGUAGE plpgsql AS $$BEGIN RAISE query_canceled; END$$;
+CALL default_used();
+-- it was made again, and is no such function any more
+DROP FUNCTION mine;
+CREATE FUNCTION mine(attempt int, error text) RETURNS bigint LANGUAGE sql AS $$SELECT 60::bigint$$;
+CALL default_used();
+DROP FUNCTION mine;
+CREATE FUNCTION mine(attempt int, error text) RETURNS SETOF interval LANGUAGE sql AS $$SELECT interval '1 min'$$;
+CALL default_used();
+DROP FUNCTION mine;
+CREATE FUNCTION mine(attempt int, error text) RETURNS text LANGUAGE sql AS $$SELECT '1 min'$$;
+CALL default_used();
+DROP FUNCTION mine;
+CREATE PROCEDURE mine(attempt int, error text) LANGUAGE sql AS $$SELECT interval '1 min'$$;
+CALL default_used();
+DROP PROCEDURE mine;
+CREATE FUNCTION mine(attempt int, error text) RETURNS interval LANGUAGE sql AS $$SELECT interval '7 min'$$;
+CALL delays('function', 1);
 -- it is gone
 DROP FUNCTION mine;
 CALL default_used();

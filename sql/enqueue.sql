@@ -146,4 +146,23 @@ SELECT outcome($$SELECT jobq.enqueue('mail')$$);
 SELECT rows_of($$SELECT * FROM jobq.enqueue_many('mail', '[1]')$$);
 COMMIT;
 
+-- Numbers are drawn without the caller's notice.
+CREATE SEQUENCE mine START 42;
+SELECT nextval('mine');
+SELECT count(jobq.enqueue('mail')) FROM generate_series(1, 1000);
+SELECT count(*) FROM jobq.enqueue_many('mail', (SELECT jsonb_agg(n) FROM generate_series(1, 1000) n));
+SELECT count(*) FROM jobq.dequeue('mail', 10);
+SELECT lastval();
+
+-- Somebody sets the sequence of ids back by hand: they go on above those in use, and nothing counts its way up to them.
+SELECT setval('jobq.job_block_seq', 100000000) AS years_later;
+SELECT count(id) FROM (SELECT jobq.enqueue('mail') AS id FROM generate_series(1, 600)) e WHERE id > 100000000 * 256::bigint \gset
+SELECT :count > 0 AS there;
+SELECT max(id) AS highest FROM jobq.job \gset
+SELECT setval('jobq.job_block_seq', 1);
+SET statement_timeout = '2 s';
+SELECT min(id) > :highest AS above, count(DISTINCT id) FROM (SELECT jobq.enqueue('mail') AS id FROM generate_series(1, 600)) e;
+RESET statement_timeout;
+SELECT last_value > 100000000 AS goes_on FROM jobq.job_block_seq;
+
 SELECT * FROM jobq.verify();

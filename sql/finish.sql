@@ -264,4 +264,37 @@ SELECT jobq.fail(job_id, token, '', '1 h') FROM hand WHERE n = 4;
 SELECT s.status FROM hand, jobq.fail_many(ARRAY[job_id], ARRAY[token], repeat('y', 8192), '1 h') s WHERE n = 5;
 SELECT n, octet_length(last_error), length(last_error), left(last_error, 40), failures -> 0 ->> 'error' = last_error AS same FROM hand, jobq.job(job_id) ORDER BY n;
 
+-- One result that is too large: the others are done, that job is still in hand.
+SELECT count(*) FROM jobq.enqueue_many('small', '[1, 2, 3]');
+TRUNCATE hand;
+INSERT INTO hand SELECT payload::int, job_id, token FROM jobq.dequeue('small', 3);
+SELECT h.n, s.status FROM jobq.complete_many((SELECT array_agg(job_id ORDER BY n) FROM hand), (SELECT array_agg(token ORDER BY n) FROM hand),
+	jsonb_build_array(1, repeat('x', 100), 3)) s JOIN hand h USING (job_id) ORDER BY n;
+SELECT n, state, result FROM hand, jobq.job(job_id) ORDER BY n;
+SELECT active, completed FROM counts WHERE queue = 'small';
+SELECT jobq.extend(job_id, token), jobq.complete(job_id, token, '"short"') FROM hand WHERE n = 2;
+
+-- A lease whose other jobs are all completed ends with the last, however that one ends.
+CREATE FUNCTION leases(queue text) RETURNS bigint LANGUAGE sql AS $$SELECT count(*) FROM jobq.lease l JOIN jobq.queue q ON q.id = l.queue_id WHERE q.name = $1$$;
+SELECT jobq.create_queue('last');
+SELECT count(*) FROM jobq.enqueue_many('last', '[1, 2, 3, 1, 2, 3, 1, 2, 3]');
+TRUNCATE hand;
+INSERT INTO hand SELECT payload::int, job_id, token FROM jobq.dequeue('last', 3) UNION ALL SELECT payload::int + 3, job_id, token FROM jobq.dequeue('last', 3)
+	UNION ALL SELECT payload::int + 6, job_id, token FROM jobq.dequeue('last', 3);
+SELECT count(jobq.complete(job_id, token)) FROM hand WHERE n % 3 = 1;
+SELECT count(jobq.complete(job_id, token)) FROM hand WHERE n % 3 = 2;
+SELECT leases('last');
+SELECT jobq.fail(job_id, token, 'x') FROM hand WHERE n = 3;
+SELECT leases('last');
+SELECT jobq.release(job_id, token, '1 h') FROM hand WHERE n = 6;
+SELECT leases('last');
+SELECT s.status FROM hand, jobq.fail_many(ARRAY[job_id], ARRAY[token]) s WHERE n = 9;
+SELECT leases('last'), active FROM counts WHERE queue = 'last';
+
+-- Whether a lost pair was completed before is looked up in the history, which is not locked any longer than that.
+BEGIN;
+SELECT s.status, state_of('SELECT jobq.complete(2, 2)') FROM jobq.complete_many('{1,2}', '{1,2}') s;
+SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation WHERE l.pid = pg_backend_pid() AND c.relname LIKE 'history%';
+COMMIT;
+
 SELECT * FROM jobq.verify();

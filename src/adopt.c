@@ -80,10 +80,11 @@ static void
 raise_numbers(void)
 {
 	static SpiStatement look = {
-		.sql = "SELECT greatest((SELECT max(id) FROM jobq.job), (SELECT max(seq) FROM jobq.ready), (SELECT max(id) FROM jobq.dead),"
-			   " (SELECT max(id) FROM jobq.history), 0),"
-			   " greatest((SELECT max(token) FROM jobq.lease), (SELECT max(token) FROM jobq.resource_fence),"
-			   " (SELECT max(token) FROM jobq.history), 0)",
+		.sql =
+			"SELECT greatest((SELECT max(id) FROM jobq.job), (SELECT max(seq) FROM jobq.ready), (SELECT max(id) FROM jobq.dead),"
+			" (SELECT max(id) FROM jobq.history), 0),"
+			" greatest((SELECT max(token) FROM jobq.lease), (SELECT max(token) FROM jobq.resource_fence),"
+			" (SELECT max(token) FROM jobq.history), 0)",
 		.result = SPI_OK_SELECT};
 	static SpiStatement queue_ids = {
 		.sql = "SELECT setval('jobq.queue_id_seq', m.id) FROM (SELECT greatest((SELECT max(id) FROM jobq.queue),"

@@ -19,8 +19,8 @@
 text *
 arg_text(FunctionCallInfo fcinfo, int argno, const char *what, int max_bytes)
 {
-	text	   *value;
-	int			bytes;
+	text *value;
+	int bytes;
 
 	if (PG_ARGISNULL(argno))
 		return NULL;
@@ -29,10 +29,8 @@ arg_text(FunctionCallInfo fcinfo, int argno, const char *what, int max_bytes)
 	if (bytes == 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", what)));
 	if (bytes > max_bytes)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s is too long", what),
-				 errdetail("It has %d bytes; at most %d are allowed.", bytes, max_bytes)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is too long", what),
+						errdetail("It has %d bytes; at most %d are allowed.", bytes, max_bytes)));
 	return value;
 }
 
@@ -49,7 +47,7 @@ arg_int64(FunctionCallInfo fcinfo, int argno, const char *what)
 int32
 arg_int32_range(FunctionCallInfo fcinfo, int argno, const char *what, int32 otherwise, int32 min, int32 max)
 {
-	int32		value;
+	int32 value;
 
 	if (PG_ARGISNULL(argno))
 		return otherwise;
@@ -73,10 +71,10 @@ arg_interval(FunctionCallInfo fcinfo, int argno, const char *what, int64 otherwi
 int64 *
 arg_bigints(FunctionCallInfo fcinfo, int argno, const char *what, int64 null_value, int *n)
 {
-	ArrayType  *array;
-	Datum	   *elements;
-	bool	   *nulls;
-	int64	   *result;
+	ArrayType *array;
+	Datum *elements;
+	bool *nulls;
+	int64 *result;
 
 	*n = 0;
 	if (PG_ARGISNULL(argno))
@@ -86,8 +84,8 @@ arg_bigints(FunctionCallInfo fcinfo, int argno, const char *what, int64 null_val
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be a one-dimensional array", what)));
 	deconstruct_array(array, INT8OID, sizeof(int64), FLOAT8PASSBYVAL, TYPALIGN_DOUBLE, &elements, &nulls, n);
 	if (*n > JOBQ_MAX_MANY)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s has more than %d elements", what, JOBQ_MAX_MANY)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s has more than %d elements", what, JOBQ_MAX_MANY)));
 	result = palloc(Max(*n, 1) * sizeof(int64));
 	for (int i = 0; i < *n; i++)
 		result[i] = nulls[i] ? null_value : DatumGetInt64(elements[i]);
@@ -99,8 +97,8 @@ arg_bigints(FunctionCallInfo fcinfo, int argno, const char *what, int64 null_val
 static int
 compare_ids(const void *a, const void *b)
 {
-	int64		x = *(const int64 *) a;
-	int64		y = *(const int64 *) b;
+	int64 x = *(const int64 *) a;
+	int64 y = *(const int64 *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -109,8 +107,8 @@ compare_ids(const void *a, const void *b)
 int64 *
 arg_id_set(FunctionCallInfo fcinfo, int argno, const char *what, int *n)
 {
-	int			given;
-	int64	   *ids = arg_bigints(fcinfo, argno, what, 0, &given);
+	int given;
+	int64 *ids = arg_bigints(fcinfo, argno, what, 0, &given);
 
 	*n = 0;
 	if (given > 1)
@@ -126,10 +124,8 @@ void
 arg_not_supported(FunctionCallInfo fcinfo, int argno, const char *what)
 {
 	if (!PG_ARGISNULL(argno))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("%s is not supported by this version of jobq", what),
-				 errhint("Leave it out.")));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("%s is not supported by this version of jobq", what), errhint("Leave it out.")));
 }
 
 /* Whether a value nests deeper than JOBQ_MAX_JSON_DEPTH. A level takes 8 bytes at least, so small values need no look. */
@@ -137,9 +133,9 @@ bool
 jsonb_too_deep(const Jsonb *json)
 {
 	JsonbIterator *it;
-	JsonbValue	v;
+	JsonbValue v;
 	JsonbIteratorToken token;
-	int			depth = 0;
+	int depth = 0;
 
 	if (VARSIZE(json) < JOBQ_MAX_JSON_DEPTH * 8)
 		return false;
@@ -162,9 +158,11 @@ void
 check_json_size(QueueInfo *queue, const Jsonb *json, const char *what)
 {
 	if (json && VARSIZE(json) - VARHDRSZ > queue->max_payload_bytes)
-		ereport(ERROR,
-				(errcode(ERRCODE_JOBQ_PAYLOAD_TOO_LARGE),
-				 errmsg("%s is too large for queue \"%s\"", what, queue->name),
-				 errdetail("It takes %zu bytes; at most %d are allowed.", (Size) VARSIZE(json) - VARHDRSZ, queue->max_payload_bytes),
-				 errhint("Store the data elsewhere and enqueue a reference to it, or raise the queue's max_payload_bytes.")));
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_JOBQ_PAYLOAD_TOO_LARGE), errmsg("%s is too large for queue \"%s\"", what, queue->name),
+			 errdetail("It takes %zu bytes; at most %d are allowed.", (Size) VARSIZE(json) - VARHDRSZ,
+					   queue->max_payload_bytes),
+			 errhint(
+				 "Store the data elsewhere and enqueue a reference to it, or raise the queue's max_payload_bytes.")));
 }

@@ -11,7 +11,8 @@
 
 extern text *arg_text(FunctionCallInfo fcinfo, int argno, const char *what, int max_bytes);
 extern int64 arg_int64(FunctionCallInfo fcinfo, int argno, const char *what);
-extern int32 arg_int32_range(FunctionCallInfo fcinfo, int argno, const char *what, int32 otherwise, int32 min, int32 max);
+extern int32 arg_int32_range(FunctionCallInfo fcinfo, int argno, const char *what, int32 otherwise, int32 min,
+							 int32 max);
 extern int64 arg_interval(FunctionCallInfo fcinfo, int argno, const char *what, int64 otherwise, int64 min, int64 max);
 extern int64 *arg_bigints(FunctionCallInfo fcinfo, int argno, const char *what, int64 null_value, int *n);
 extern int64 *arg_id_set(FunctionCallInfo fcinfo, int argno, const char *what, int *n);

@@ -43,7 +43,7 @@ Oid
 backoff_function_oid(const char *signature, bool missing_ok)
 {
 	LOCAL_FCINFO(fcinfo, 1);
-	Datum		oid;
+	Datum oid;
 
 	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
 	fcinfo->args[0].value = CStringGetTextDatum(signature);
@@ -78,9 +78,9 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 	MemoryContext context = CurrentMemoryContext;
 	ResourceOwner owner = CurrentResourceOwner;
 	volatile int64 result = -1;
-	Oid			user;
-	int			sec_context;
-	int			nest;
+	Oid user;
+	int sec_context;
+	int nest;
 
 	GetUserIdAndSecContext(&user, &sec_context);
 	nest = NewGUCNestLevel();
@@ -89,21 +89,21 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 	PG_TRY();
 	{
 		LOCAL_FCINFO(fcinfo, 2);
-		FmgrInfo	flinfo;
-		Oid			role = get_role_oid(queue->owner, false);
-		Oid			function = backoff_function_oid(queue->backoff_function, false);
-		Datum		datum;
+		FmgrInfo flinfo;
+		Oid role = get_role_oid(queue->owner, false);
+		Oid function = backoff_function_oid(queue->backoff_function, false);
+		Datum datum;
 
 		SetUserIdAndSecContext(role, sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
-		(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
+		(void) set_config_option("search_path", "pg_catalog, pg_temp", PGC_USERSET, PGC_S_SESSION, GUC_ACTION_SAVE,
+								 true, 0, false);
 		if (!backoff_function_fits(function))
 			ereport(ERROR,
 					(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 					 errmsg("%s is no longer a function f(int, text) returns interval", queue->backoff_function)));
 		if (function_aclcheck_compat(function, role) != ACLCHECK_OK)
-			ereport(ERROR,
-					(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-					 errmsg("role \"%s\" may not execute %s", queue->owner, queue->backoff_function)));
+			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+							errmsg("role \"%s\" may not execute %s", queue->owner, queue->backoff_function)));
 		fmgr_info(function, &flinfo);
 		InitFunctionCallInfoData(*fcinfo, &flinfo, 2, InvalidOid, NULL, NULL);
 		fcinfo->args[0].value = Int32GetDatum(attempt);
@@ -120,7 +120,7 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 	}
 	PG_CATCH();
 	{
-		ErrorData  *edata;
+		ErrorData *edata;
 
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
@@ -128,8 +128,8 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 		RollbackAndReleaseCurrentSubTransaction();
 		result = -1;
 		/* a cancel or shutdown is meant for the verb, not for the function; one that the function raises itself is an error as any */
-		if ((edata->sqlerrcode == ERRCODE_QUERY_CANCELED || edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN) && edata->funcname &&
-			strcmp(edata->funcname, "ProcessInterrupts") == 0)
+		if ((edata->sqlerrcode == ERRCODE_QUERY_CANCELED || edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN) &&
+			edata->funcname && strcmp(edata->funcname, "ProcessInterrupts") == 0)
 		{
 			MemoryContextSwitchTo(context);
 			CurrentResourceOwner = owner;
@@ -137,9 +137,11 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 			AtEOXact_GUC(false, nest);
 			ReThrowError(edata);
 		}
-		ereport(WARNING,
-				(errmsg("backoff function of queue \"%s\" failed: %s", queue->name, edata->message),
-				 errhint("The default backoff is used. Mend the function, or choose another backoff with jobq.alter_queue().")));
+		ereport(
+			WARNING,
+			(errmsg("backoff function of queue \"%s\" failed: %s", queue->name, edata->message),
+			 errhint(
+				 "The default backoff is used. Mend the function, or choose another backoff with jobq.alter_queue().")));
 		FreeErrorData(edata);
 	}
 	PG_END_TRY();
@@ -154,8 +156,8 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 int64
 backoff_delay(QueueInfo *queue, int attempt, const text *error)
 {
-	int64		delay = -1;
-	bool		jitter = queue->backoff == BACKOFF_EXPONENTIAL_JITTER;
+	int64 delay = -1;
+	bool jitter = queue->backoff == BACKOFF_EXPONENTIAL_JITTER;
 
 	if (queue->backoff == BACKOFF_FUNCTION && queue->backoff_function)
 		delay = call_function(queue, attempt, error);
@@ -166,7 +168,8 @@ backoff_delay(QueueInfo *queue, int attempt, const text *error)
 		if (queue->backoff == BACKOFF_LINEAR)
 			delay = saturating_mul(delay, attempt);
 		else if (queue->backoff != BACKOFF_FIXED)
-			delay = attempt > 62 ? (delay > 0 ? PG_INT64_MAX : 0) : saturating_mul(delay, INT64CONST(1) << (attempt - 1));
+			delay =
+				attempt > 62 ? (delay > 0 ? PG_INT64_MAX : 0) : saturating_mul(delay, INT64CONST(1) << (attempt - 1));
 		if (queue->backoff != BACKOFF_FIXED)
 			delay = Max(delay, MIN_GROWING_DELAY);
 	}

@@ -50,15 +50,15 @@
 /* A claim under way, or a probe that takes nothing. */
 typedef struct Claim
 {
-	DbSlot	   *db;
-	QueueInfo  *queue;
+	DbSlot *db;
+	QueueInfo *queue;
 	StoreTable *ready;
-	bool		probe;
-	bool		scheduler; /* one is running */
-	int64		own_from;  /* tickets of this very transaction from here on may be taken */
-	int			max;
-	int			n;
-	Ticket	   *tickets;
+	bool probe;
+	bool scheduler; /* one is running */
+	int64 own_from; /* tickets of this very transaction from here on may be taken */
+	int max;
+	int n;
+	Ticket *tickets;
 } Claim;
 
 static bool
@@ -71,7 +71,7 @@ scheduler_running(DbSlot *db)
 static bool
 in_hand(TupleTableSlot *slot)
 {
-	bool		isnull;
+	bool isnull;
 	TransactionId xmax = DatumGetTransactionId(slot_getsysattr(slot, MaxTransactionIdAttributeNumber, &isnull));
 
 	return TransactionIdIsNormal(xmax) && TransactionIdIsInProgress(xmax);
@@ -81,7 +81,7 @@ in_hand(TupleTableSlot *slot)
 static bool
 take(Claim *claim, TupleTableSlot *slot)
 {
-	Ticket	   *ticket = &claim->tickets[claim->n];
+	Ticket *ticket = &claim->tickets[claim->n];
 
 	CHECK_FOR_INTERRUPTS();
 	store_ticket_read(TABLE_READY, slot, ticket);
@@ -115,7 +115,7 @@ take(Claim *claim, TupleTableSlot *slot)
 static int64
 first_look(const Claim *claim, const CursorScan *scan)
 {
-	int64		width;
+	int64 width;
 
 	if (scan->start == PG_INT64_MIN || scan->span == 0)
 		return PG_INT64_MAX;
@@ -127,9 +127,9 @@ first_look(const Claim *claim, const CursorScan *scan)
 static bool
 scan_tail(Claim *claim, int lane, CursorScan *scan, Snapshot snapshot, int64 lo, int64 hi)
 {
-	StoreScan	s;
-	bool		full = false;
-	int			before = claim->n;
+	StoreScan s;
+	bool full = false;
+	int before = claim->n;
 
 	store_ready_scan(&s, claim->ready, snapshot, claim->queue->id, lane, scan->priority, lo, hi);
 	while (!full && store_scan_next(&s))
@@ -147,9 +147,9 @@ scan_tail(Claim *claim, int lane, CursorScan *scan, Snapshot snapshot, int64 lo,
 static void
 scan_lane(Claim *claim, int lane, CursorScan *scan)
 {
-	Snapshot	snapshot = store_snapshot();
-	StoreScan	s;
-	bool		full = false;
+	Snapshot snapshot = store_snapshot();
+	StoreScan s;
+	bool full = false;
 
 	for (int i = 0; i < scan->nstanding && !full; i++)
 	{
@@ -170,7 +170,7 @@ scan_lane(Claim *claim, int lane, CursorScan *scan)
 	}
 	if (!full)
 	{
-		int64		hi = first_look(claim, scan);
+		int64 hi = first_look(claim, scan);
 
 		full = scan_tail(claim, lane, scan, snapshot, scan->start, hi);
 		if (!full && hi != PG_INT64_MAX)
@@ -186,12 +186,12 @@ scan_lane(Claim *claim, int lane, CursorScan *scan)
 static bool
 next_priority(Claim *claim, int lane, int above, CursorScan *scan)
 {
-	QueueSlot  *slot = claim->queue->slot;
-	Snapshot	snapshot;
-	int16		priority;
-	bool		found;
+	QueueSlot *slot = claim->queue->slot;
+	Snapshot snapshot;
+	int16 priority;
+	bool found;
 
-	uint32		lost;
+	uint32 lost;
 
 	if (slot && cursor_lane_known(slot, lane, &lost))
 		return cursor_first(slot, claim->queue->id, lane, above, scan);
@@ -215,14 +215,14 @@ next_priority(Claim *claim, int lane, int above, CursorScan *scan)
 static void
 learn_lane(Claim *claim, int lane)
 {
-	QueueSlot  *slot = claim->queue->slot;
-	Snapshot	snapshot;
-	CursorScan	scan;
-	int16		priority;
-	int			above = BEFORE_ALL;
-	bool		all = true;
+	QueueSlot *slot = claim->queue->slot;
+	Snapshot snapshot;
+	CursorScan scan;
+	int16 priority;
+	int above = BEFORE_ALL;
+	bool all = true;
 
-	uint32		lost;
+	uint32 lost;
 
 	if (slot == NULL || cursor_lane_known(slot, lane, &lost))
 		return;
@@ -242,7 +242,7 @@ learn_lane(Claim *claim, int lane)
 static bool
 due_left(Claim *claim, TimestampTz *from)
 {
-	QueueSlot  *slot = claim->queue->slot;
+	QueueSlot *slot = claim->queue->slot;
 	TimestampTz now = clock_now();
 	TimestampTz due;
 
@@ -265,9 +265,9 @@ static bool
 probe_due(Claim *claim, TimestampTz from)
 {
 	StoreTable *delayed = store_open(TABLE_DELAYED);
-	Snapshot	snapshot = store_snapshot();
-	StoreScan	s;
-	bool		found = false;
+	Snapshot snapshot = store_snapshot();
+	StoreScan s;
+	bool found = false;
 
 	store_delayed_scan(&s, delayed, snapshot, claim->queue->id, from, clock_now());
 	while (!found && store_scan_next(&s))
@@ -285,10 +285,10 @@ probe_due(Claim *claim, TimestampTz from)
 static void
 take_ready(Claim *claim)
 {
-	QueueSlot  *slot = claim->queue->slot;
-	CursorScan	scans[NUM_LANES];
-	bool		have[NUM_LANES];
-	int			first = LANE_RETURNED;
+	QueueSlot *slot = claim->queue->slot;
+	CursorScan scans[NUM_LANES];
+	bool have[NUM_LANES];
+	int first = LANE_RETURNED;
 
 	if (slot && pg_atomic_fetch_add_u32(&slot->turn, 1) % FRESH_TURN == FRESH_TURN - 1)
 		first = LANE_FRESH;
@@ -299,12 +299,12 @@ take_ready(Claim *claim)
 	}
 	while (claim->n < claim->max)
 	{
-		int			best = -1;
-		int16		priority;
+		int best = -1;
+		int16 priority;
 
 		for (int i = 0; i < NUM_LANES; i++)
 		{
-			int			lane = (first + i) % NUM_LANES;
+			int lane = (first + i) % NUM_LANES;
 
 			if (have[lane] && (best < 0 || scans[lane].priority < scans[best].priority))
 				best = lane;
@@ -324,7 +324,7 @@ take_ready(Claim *claim)
 int
 claim_tickets(const ClaimRequest *request, Ticket *tickets)
 {
-	Claim		claim;
+	Claim claim;
 	TimestampTz from;
 
 	memset(&claim, 0, sizeof(claim));
@@ -348,8 +348,8 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 bool
 claim_possible(DbSlot *db, QueueInfo *queue)
 {
-	Claim		claim;
-	Ticket		ticket;
+	Claim claim;
+	Ticket ticket;
 	TimestampTz from;
 
 	memset(&claim, 0, sizeof(claim));

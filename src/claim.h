@@ -9,14 +9,14 @@
 /* What one dequeue asks for. */
 typedef struct ClaimRequest
 {
-	DbSlot	   *db;
-	QueueInfo  *queue;
-	int			max_jobs;
-	int64		lease; /* microseconds */
-	text	   *worker;
+	DbSlot *db;
+	QueueInfo *queue;
+	int max_jobs;
+	int64 lease; /* microseconds */
+	text *worker;
 } ClaimRequest;
 
-extern int	claim_tickets(const ClaimRequest *request, Ticket *tickets);
+extern int claim_tickets(const ClaimRequest *request, Ticket *tickets);
 extern bool claim_possible(DbSlot *db, QueueInfo *queue);
 
 #endif

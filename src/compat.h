@@ -78,14 +78,15 @@ table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *slot, C
 {
 	TM_FailureData failure;
 	LockTupleMode mode;
-	TM_Result	result;
+	TM_Result result;
 #if PG_VERSION_NUM >= 160000
 	TU_UpdateIndexes which;
 
 	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot, InvalidSnapshot, true, &failure, &mode, &which);
 	*new_entries = which != TU_None;
 #else
-	result = table_tuple_update(rel, tid, slot, cid, InvalidSnapshot, InvalidSnapshot, true, &failure, &mode, new_entries);
+	result =
+		table_tuple_update(rel, tid, slot, cid, InvalidSnapshot, InvalidSnapshot, true, &failure, &mode, new_entries);
 #endif
 	return result;
 }

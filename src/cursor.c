@@ -38,7 +38,7 @@
 static int32
 find_cursor(QueueSlot *slot, int lane, int priority)
 {
-	int32		index = slot->lane_head[lane];
+	int32 index = slot->lane_head[lane];
 
 	while (index >= 0 && jobq_cursors[index].priority < priority)
 		index = jobq_cursors[index].next;
@@ -53,8 +53,8 @@ find_cursor(QueueSlot *slot, int lane, int priority)
 static int32
 make_cursor(QueueSlot *slot, int lane, int priority)
 {
-	int32		index = shmem_cursor_alloc();
-	int32	   *link = &slot->lane_head[lane];
+	int32 index = shmem_cursor_alloc();
+	int32 *link = &slot->lane_head[lane];
 
 	if (index < 0)
 	{
@@ -75,18 +75,18 @@ static void
 add_standing(ClaimCursor *cursor, int64 lo, int64 hi)
 {
 	CursorInterval *s = cursor->standing;
-	int			at = 0;
+	int at = 0;
 
 	if (lo > hi)
 		return;
 	if (cursor->nstanding == CURSOR_STANDING)
 	{
-		int			best = 0;
-		int64		gap = PG_INT64_MAX;
+		int best = 0;
+		int64 gap = PG_INT64_MAX;
 
 		for (int i = 0; i + 1 < cursor->nstanding; i++)
 		{
-			int64		g = s[i + 1].lo - s[i].hi;
+			int64 g = s[i + 1].lo - s[i].hi;
 
 			if (g < gap)
 			{
@@ -115,7 +115,7 @@ add_standing(ClaimCursor *cursor, int64 lo, int64 hi)
 void
 cursor_announce(QueueSlot *slot, int lane, int priority, int64 lo, int64 hi)
 {
-	int32		index;
+	int32 index;
 
 	LWLockAcquire(&slot->cursor_lock, LW_EXCLUSIVE);
 	index = find_cursor(slot, lane, priority);
@@ -163,7 +163,7 @@ copy_cursor(QueueSlot *slot, int lane, int32 index, CursorScan *scan)
 bool
 cursor_first(QueueSlot *slot, int32 queue_id, int lane, int above, CursorScan *scan)
 {
-	int32		index;
+	int32 index;
 
 	LWLockAcquire(&slot->cursor_lock, LW_SHARED);
 	/* a dropped queue's slot may be another's by now */
@@ -186,7 +186,7 @@ cursor_first(QueueSlot *slot, int32 queue_id, int lane, int above, CursorScan *s
 bool
 cursor_open(QueueSlot *slot, int32 queue_id, int lane, int priority, CursorScan *scan)
 {
-	int32		index = -1;
+	int32 index = -1;
 
 	LWLockAcquire(&slot->cursor_lock, LW_EXCLUSIVE);
 	if (slot->queue_id == queue_id)
@@ -211,12 +211,12 @@ cursor_open(QueueSlot *slot, int32 queue_id, int lane, int priority, CursorScan 
 static void
 drop_scanned(ClaimCursor *cursor, const CursorScan *scan)
 {
-	int			kept = 0;
+	int kept = 0;
 
 	for (int i = 0; i < cursor->nstanding; i++)
 	{
 		CursorInterval entry = cursor->standing[i];
-		bool		gone = false;
+		bool gone = false;
 
 		for (int j = 0; j < scan->nstanding && j <= scan->nscanned; j++)
 		{
@@ -241,14 +241,14 @@ drop_scanned(ClaimCursor *cursor, const CursorScan *scan)
 static void
 raise_cursor(ClaimCursor *cursor, const CursorScan *scan, int64 x)
 {
-	int64		from = cursor->cursor;
+	int64 from = cursor->cursor;
 
 	if (x <= from || cursor->gen - scan->gen > CURSOR_LOG)
 		return;
 	for (uint64 g = scan->gen + 1; g <= cursor->gen; g++)
 	{
-		int64		lo = cursor->log[g % CURSOR_LOG].lo;
-		int64		hi = cursor->log[g % CURSOR_LOG].hi;
+		int64 lo = cursor->log[g % CURSOR_LOG].lo;
+		int64 hi = cursor->log[g % CURSOR_LOG].hi;
 
 		add_standing(cursor, Max(lo, from), Min(hi, x - 1));
 	}
@@ -260,7 +260,7 @@ void
 cursor_finish(QueueSlot *slot, CursorScan *scan)
 {
 	ClaimCursor *cursor = scan->cursor;
-	int32		index;
+	int32 index;
 
 	if (cursor == NULL)
 		return;
@@ -314,7 +314,7 @@ cursor_lane_learnt(QueueSlot *slot, int32 queue_id, int lane, uint32 lost)
 bool
 cursor_position(QueueSlot *slot, int lane, int priority, int64 *position)
 {
-	int32		index;
+	int32 index;
 
 	LWLockAcquire(&slot->cursor_lock, LW_SHARED);
 	index = find_cursor(slot, lane, priority);

@@ -25,8 +25,8 @@
 void
 debug_point(const char *name)
 {
-	LOCKTAG		tag;
-	int64		key;
+	LOCKTAG tag;
+	int64 key;
 
 	if (jobq_debug_point == NULL || strstr(jobq_debug_point, name) == NULL)
 		return;

@@ -66,9 +66,9 @@ typedef struct Leasing
 {
 	const ClaimRequest *request;
 	StoreTable *lease;
-	Lease		row;
-	int64		timeout; /* microseconds, of all jobs in the row; 0: none */
-	bool		may_be_lost;
+	Lease row;
+	int64 timeout; /* microseconds, of all jobs in the row; 0: none */
+	bool may_be_lost;
 } Leasing;
 
 static void
@@ -111,11 +111,11 @@ copy_out(Datum *values, bool *nulls, int out, TupleTableSlot *job, int attnum)
 static void
 lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *rsinfo)
 {
-	Datum		values[NUM_OUT];
-	bool		nulls[NUM_OUT];
-	bool		isnull;
-	Datum		datum;
-	int64		timeout = l->request->queue->timeout;
+	Datum values[NUM_OUT];
+	bool nulls[NUM_OUT];
+	bool isnull;
+	Datum datum;
+	int64 timeout = l->request->queue->timeout;
 
 	slot_getallattrs(job);
 	datum = slot_datum(job, Anum_job_timeout, &isnull);
@@ -152,17 +152,17 @@ lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *
 static int
 dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
 {
-	Ticket		few[8];
-	Ticket	   *tickets = request->max_jobs <= lengthof(few) ? few : palloc(request->max_jobs * sizeof(Ticket));
-	int			n = request->queue->paused ? 0 : claim_tickets(request, tickets);
-	int			given = 0;
+	Ticket few[8];
+	Ticket *tickets = request->max_jobs <= lengthof(few) ? few : palloc(request->max_jobs * sizeof(Ticket));
+	int n = request->queue->paused ? 0 : claim_tickets(request, tickets);
+	int given = 0;
 
 	if (n > 0)
 	{
 		StoreTable *job = store_open(TABLE_JOB);
 		TupleTableSlot *slot = store_read_slot(job);
-		Snapshot	snapshot = store_snapshot();
-		Leasing		l;
+		Snapshot snapshot = store_snapshot();
+		Leasing l;
 
 		memset(&l, 0, sizeof(l));
 		l.request = request;
@@ -194,7 +194,7 @@ dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lo
 static void
 leave_waiters(int code, Datum arg)
 {
-	QueueSlot  *slot = (QueueSlot *) DatumGetPointer(arg);
+	QueueSlot *slot = (QueueSlot *) DatumGetPointer(arg);
 
 	condition_variable_cancel_compat(&slot->wake);
 	pg_atomic_fetch_sub_u32(&slot->waiters, 1);
@@ -204,7 +204,7 @@ leave_waiters(int code, Datum arg)
 static long
 wait_left(instr_time begin, int64 usecs)
 {
-	instr_time	elapsed;
+	instr_time elapsed;
 
 	INSTR_TIME_SET_CURRENT(elapsed);
 	INSTR_TIME_SUBTRACT(elapsed, begin);
@@ -236,7 +236,7 @@ sleep_once(QueueInfo *queue, QueueSlot *slot, long ms)
 }
 
 /* What a waiter looks for at each wake-up; true ends the wait. */
-typedef bool (*WaitCheck) (void *arg);
+typedef bool (*WaitCheck)(void *arg);
 
 /*
  * Runs check now and at every wake-up, until it is true or the time is over. The session registers before it looks, so no wake-up
@@ -245,10 +245,10 @@ typedef bool (*WaitCheck) (void *arg);
 static bool
 wait_for(QueueInfo *queue, int64 usecs, WaitCheck check, void *arg)
 {
-	instr_time	begin;
-	long		left;
-	QueueSlot  *slot = queue->slot;
-	bool		done = false;
+	instr_time begin;
+	long left;
+	QueueSlot *slot = queue->slot;
+	bool done = false;
 	MemoryContext look = AllocSetContextCreate(CurrentMemoryContext, "jobq wait", ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(look); /* a long wait looks often */
 
@@ -259,7 +259,8 @@ wait_for(QueueInfo *queue, int64 usecs, WaitCheck check, void *arg)
 		/* no slot in shared memory was left for this queue: look now and then */
 		while (!(done = check(arg)) && wait_left(begin, usecs) > 0)
 		{
-			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 2 * OVERDUE_SLEEP_MS, wait_event_compat());
+			(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, 2 * OVERDUE_SLEEP_MS,
+							 wait_event_compat());
 			ResetLatch(MyLatch);
 			CHECK_FOR_INTERRUPTS();
 			MemoryContextReset(look);
@@ -289,9 +290,9 @@ wait_for(QueueInfo *queue, int64 usecs, WaitCheck check, void *arg)
 typedef struct DequeueWait
 {
 	ClaimRequest request;
-	text	   *queue_name;
+	text *queue_name;
 	ReturnSetInfo *rsinfo;
-	bool		may_be_lost;
+	bool may_be_lost;
 } DequeueWait;
 
 static bool
@@ -308,7 +309,7 @@ dequeue_check(void *arg)
 static void
 read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_arg)
 {
-	int64		lease;
+	int64 lease;
 
 	w->request.queue = meta_queue(w->queue_name);
 	w->request.max_jobs = arg_int32_range(fcinfo, max_jobs_arg, "max_jobs", 1, 1, JOBQ_MAX_BATCH);
@@ -317,10 +318,8 @@ read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_
 	w->request.worker = arg_text(fcinfo, max_jobs_arg + 2, "worker", JOBQ_MAX_NAME);
 	*wait = arg_interval(fcinfo, max_jobs_arg + 3, "wait", 0, 0, MAX_WAIT_USECS);
 	if (arg_int32_range(fcinfo, max_jobs_arg + 4, "group_batch", 1, 1, JOBQ_MAX_LEASE_JOBS) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("group_batch is not supported by this version of jobq"),
-				 errhint("Leave it out.")));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("group_batch is not supported by this version of jobq"), errhint("Leave it out.")));
 }
 
 /*
@@ -332,7 +331,7 @@ Datum
 jobq_dequeue(PG_FUNCTION_ARGS)
 {
 	DequeueWait w;
-	int64		wait;
+	int64 wait;
 
 	memset(&w, 0, sizeof(w));
 	w.request.db = meta_begin("dequeue", VERB_TAKES);
@@ -361,8 +360,8 @@ Datum
 jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 {
 	DequeueWait w;
-	int64		wait;
-	bool		completed = false;
+	int64 wait;
+	bool completed = false;
 
 	memset(&w, 0, sizeof(w));
 	w.request.db = meta_begin("complete_and_dequeue", VERB_TAKES);
@@ -377,8 +376,7 @@ jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 	xact_verb_begin(w.request.db);
 	if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1))
 	{
-		completed = finish_complete_one(arg_int64(fcinfo, 0, "job_id"),
-										PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1),
+		completed = finish_complete_one(arg_int64(fcinfo, 0, "job_id"), PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1),
 										PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3));
 		if (completed)
 			CommandCounterIncrement();
@@ -391,17 +389,17 @@ jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 
 typedef struct ProbeWait
 {
-	text	   *queue_name;
+	text *queue_name;
 } ProbeWait;
 
 /* Looks with a snapshot of its own; the transaction ends with the look, so that the sleep holds neither snapshot nor lock. */
 static bool
 probe_check(void *arg)
 {
-	ProbeWait  *w = arg;
-	DbSlot	   *db = meta_begin("wait", VERB_WAITS);
-	QueueInfo  *queue;
-	bool		possible;
+	ProbeWait *w = arg;
+	DbSlot *db = meta_begin("wait", VERB_WAITS);
+	QueueInfo *queue;
+	bool possible;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
 	queue = meta_queue(w->queue_name);
@@ -419,22 +417,21 @@ probe_check(void *arg)
 Datum
 jobq_wait(PG_FUNCTION_ARGS)
 {
-	bool		atomic = fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) ||
-		castNode(CallContext, fcinfo->context)->atomic;
-	ProbeWait	w;
+	bool atomic =
+		fcinfo->context == NULL || !IsA(fcinfo->context, CallContext) || castNode(CallContext, fcinfo->context)->atomic;
+	ProbeWait w;
 	MemoryContext context;
-	TupleDesc	desc;
-	int64		timeout;
-	QueueInfo  *queue;
-	Datum		value;
-	bool		isnull = false;
+	TupleDesc desc;
+	int64 timeout;
+	QueueInfo *queue;
+	Datum value;
+	bool isnull = false;
 
 	(void) meta_begin("wait", VERB_WAITS);
 	if (atomic)
-		ereport(ERROR,
-				(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
-				 errmsg("CALL jobq.wait() cannot run inside a transaction block"),
-				 errhint("Call it outside BEGIN, or use jobq.dequeue(queue, wait => ...).")));
+		ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+						errmsg("CALL jobq.wait() cannot run inside a transaction block"),
+						errhint("Call it outside BEGIN, or use jobq.dequeue(queue, wait => ...).")));
 	queue = meta_queue_arg(fcinfo, 0);
 	timeout = arg_interval(fcinfo, 1, "timeout", 30 * USECS_PER_SEC, 0, MAX_WAIT_USECS);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)

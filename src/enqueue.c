@@ -49,14 +49,14 @@ enum
 /* What the jobs of one call have in common. */
 typedef struct JobTemplate
 {
-	DbSlot	   *db;
-	QueueInfo  *queue;
+	DbSlot *db;
+	QueueInfo *queue;
 	TimestampTz now;
 	TimestampTz visible_at; /* not after now: ready at once */
-	int16		priority;
-	int32		max_attempts;
-	text	   *name;
-	Interval   *timeout;
+	int16 priority;
+	int32 max_attempts;
+	text *name;
+	Interval *timeout;
 } JobTemplate;
 
 static TimestampTz
@@ -65,10 +65,8 @@ start_time(FunctionCallInfo fcinfo, TimestampTz now)
 	TimestampTz run_at;
 
 	if (!PG_ARGISNULL(ARG_DELAY) && !PG_ARGISNULL(ARG_RUN_AT))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("delay and run_at cannot both be given"),
-				 errhint("Give the start as one of them.")));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("delay and run_at cannot both be given"),
+						errhint("Give the start as one of them.")));
 	if (!PG_ARGISNULL(ARG_DELAY))
 		return timestamp_add(now, arg_interval(fcinfo, ARG_DELAY, "delay", 0, 0, JOBQ_MAX_DELAY_USECS));
 	if (PG_ARGISNULL(ARG_RUN_AT))
@@ -77,17 +75,16 @@ start_time(FunctionCallInfo fcinfo, TimestampTz now)
 	if (TIMESTAMP_NOT_FINITE(run_at))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("run_at must be finite")));
 	if (run_at > timestamp_add(now, JOBQ_MAX_DELAY_USECS))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("run_at is too far in the future"),
-				 errdetail("The longest delay allowed is " INT64_FORMAT " days.", JOBQ_MAX_DELAY_USECS / USECS_PER_DAY)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("run_at is too far in the future"),
+						errdetail("The longest delay allowed is " INT64_FORMAT " days.",
+								  JOBQ_MAX_DELAY_USECS / USECS_PER_DAY)));
 	return run_at;
 }
 
 static void
 check_on_conflict(FunctionCallInfo fcinfo)
 {
-	char	   *value;
+	char *value;
 
 	if (PG_ARGISNULL(ARG_ON_CONFLICT))
 		return;
@@ -95,13 +92,10 @@ check_on_conflict(FunctionCallInfo fcinfo)
 	if (strcmp(value, "keep") == 0)
 		return;
 	if (strcmp(value, "replace") == 0 || strcmp(value, "error") == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("on_conflict \"%s\" is not supported by this version of jobq", value)));
-	ereport(ERROR,
-			(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-			 errmsg("invalid on_conflict \"%s\"", value),
-			 errhint("Use keep, replace or error.")));
+		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						errmsg("on_conflict \"%s\" is not supported by this version of jobq", value)));
+	ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid on_conflict \"%s\"", value),
+					errhint("Use keep, replace or error.")));
 }
 
 /* Checks what the two functions have in common. */
@@ -142,10 +136,11 @@ fill_job(TupleTableSlot *slot, const JobTemplate *t, int64 id, Jsonb *payload, J
 
 /* Writes up to STORE_BATCH jobs with their tickets; ids receives the new ids. */
 static void
-insert_jobs(const JobTemplate *t, StoreTable *job, StoreTable *place, Jsonb **payloads, Jsonb **headers, int64 *ids, int n)
+insert_jobs(const JobTemplate *t, StoreTable *job, StoreTable *place, Jsonb **payloads, Jsonb **headers, int64 *ids,
+			int n)
 {
-	bool		delayed = place->which == TABLE_DELAYED;
-	Ticket		tickets[STORE_BATCH];
+	bool delayed = place->which == TABLE_DELAYED;
+	Ticket tickets[STORE_BATCH];
 
 	ident_job_ids(t->db, ids, n);
 	for (int i = 0; i < n; i++)
@@ -188,9 +183,9 @@ jobq_enqueue(PG_FUNCTION_ARGS)
 	JobTemplate t;
 	StoreTable *job;
 	StoreTable *place;
-	Jsonb	   *payload;
-	Jsonb	   *headers = NULL;
-	int64		id;
+	Jsonb *payload;
+	Jsonb *headers = NULL;
+	int64 id;
 
 	read_template(fcinfo, "enqueue", &t);
 	arg_not_supported(fcinfo, ARG_GROUP_KEY, "group_key");
@@ -200,9 +195,8 @@ jobq_enqueue(PG_FUNCTION_ARGS)
 	payload = PG_GETARG_JSONB_P(ARG_PAYLOAD);
 	check_json_size(t.queue, payload, "payload");
 	if (jsonb_too_deep(payload))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("payload nests deeper than %d levels", JOBQ_MAX_JSON_DEPTH)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("payload nests deeper than %d levels", JOBQ_MAX_JSON_DEPTH)));
 	if (!PG_ARGISNULL(ARG_HEADERS))
 	{
 		headers = PG_GETARG_JSONB_P(ARG_HEADERS);
@@ -225,23 +219,21 @@ jobq_enqueue(PG_FUNCTION_ARGS)
 typedef struct ArrayWalk
 {
 	JsonbIterator *it;
-	int			n;
+	int n;
 } ArrayWalk;
 
 static void
 walk_begin(ArrayWalk *walk, Jsonb *array, const char *what)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (!JB_ROOT_IS_ARRAY(array) || JB_ROOT_IS_SCALAR(array))
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s must be a JSON array", what),
-				 errhint("Pass one element per job.")));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must be a JSON array", what),
+						errhint("Pass one element per job.")));
 	walk->n = JB_ROOT_COUNT(array);
 	if (walk->n > JOBQ_MAX_MANY)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s has more than %d elements", what, JOBQ_MAX_MANY)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("%s has more than %d elements", what, JOBQ_MAX_MANY)));
 	walk->it = JsonbIteratorInit(&array->root);
 	(void) JsonbIteratorNext(&walk->it, &v, true);
 }
@@ -249,7 +241,7 @@ walk_begin(ArrayWalk *walk, Jsonb *array, const char *what)
 static Jsonb *
 walk_next(ArrayWalk *walk, bool null_is_none)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (JsonbIteratorNext(&walk->it, &v, true) != WJB_ELEM)
 		elog(ERROR, "unexpected end of a JSON array");
@@ -275,21 +267,21 @@ refusal(QueueInfo *queue, Jsonb *payload, Jsonb *headers)
 
 /* Enqueues the next n elements and returns a row for each. */
 static void
-enqueue_batch(const JobTemplate *t, StoreTable *job, StoreTable *place, ArrayWalk *walk, ArrayWalk *header_walk, int first, int n,
-			  ReturnSetInfo *rsinfo)
+enqueue_batch(const JobTemplate *t, StoreTable *job, StoreTable *place, ArrayWalk *walk, ArrayWalk *header_walk,
+			  int first, int n, ReturnSetInfo *rsinfo)
 {
-	Jsonb	   *payloads[STORE_BATCH];
-	Jsonb	   *headers[STORE_BATCH];
+	Jsonb *payloads[STORE_BATCH];
+	Jsonb *headers[STORE_BATCH];
 	const char *refused[STORE_BATCH];
-	int64		ids[STORE_BATCH];
-	Datum		inserted = CStringGetTextDatum("inserted");
-	int			kept = 0;
-	int			next = 0;
+	int64 ids[STORE_BATCH];
+	Datum inserted = CStringGetTextDatum("inserted");
+	int kept = 0;
+	int next = 0;
 
 	for (int i = 0; i < n; i++)
 	{
-		Jsonb	   *payload = walk_next(walk, false);
-		Jsonb	   *header = header_walk ? walk_next(header_walk, true) : NULL;
+		Jsonb *payload = walk_next(walk, false);
+		Jsonb *header = header_walk ? walk_next(header_walk, true) : NULL;
 
 		refused[i] = refusal(t->queue, payload, header);
 		if (refused[i])
@@ -301,8 +293,8 @@ enqueue_batch(const JobTemplate *t, StoreTable *job, StoreTable *place, ArrayWal
 		insert_jobs(t, job, place, payloads, headers, ids, kept);
 	for (int i = 0; i < n; i++)
 	{
-		Datum		values[3];
-		bool		nulls[3] = {false, refused[i] != NULL, false};
+		Datum values[3];
+		bool nulls[3] = {false, refused[i] != NULL, false};
 
 		values[0] = Int32GetDatum(first + i + 1);
 		values[1] = refused[i] ? (Datum) 0 : Int64GetDatum(ids[next++]);
@@ -321,9 +313,9 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	JobTemplate t;
-	ArrayWalk	walk;
-	ArrayWalk	header_walk;
-	bool		with_headers = !PG_ARGISNULL(ARG_HEADERS);
+	ArrayWalk walk;
+	ArrayWalk header_walk;
+	bool with_headers = !PG_ARGISNULL(ARG_HEADERS);
 	StoreTable *job;
 	StoreTable *place;
 	MemoryContext batch;
@@ -339,9 +331,8 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 	{
 		walk_begin(&header_walk, PG_GETARG_JSONB_P(ARG_HEADERS), "headers");
 		if (header_walk.n != walk.n)
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-					 errmsg("headers has %d elements but payloads has %d", header_walk.n, walk.n)));
+			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+							errmsg("headers has %d elements but payloads has %d", header_walk.n, walk.n)));
 	}
 	InitMaterializedSRF(fcinfo, 0);
 
@@ -359,7 +350,8 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		old = MemoryContextSwitchTo(batch);
-		enqueue_batch(&t, job, place, &walk, with_headers ? &header_walk : NULL, i, Min(STORE_BATCH, walk.n - i), rsinfo);
+		enqueue_batch(&t, job, place, &walk, with_headers ? &header_walk : NULL, i, Min(STORE_BATCH, walk.n - i),
+					  rsinfo);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(batch);
 	}

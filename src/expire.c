@@ -18,6 +18,7 @@
 #include "utils/fmgroids.h"
 #include "utils/memutils.h"
 
+#include "debug.h"
 #include "maintain.h"
 #include "overdue.h"
 #include "retire.h"
@@ -249,8 +250,8 @@ rolled_back_due(Maintain *m)
 	return m->db->poisoned ? take_again : DT_NOEND;
 }
 
-/* Counts an attempt for one job that is still waiting. Returns false when somebody has it in hand. */
-static bool
+/* Counts an attempt for one job that is still waiting. */
+static TakeResult
 count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 {
 	QueueInfo *queue = meta_queue_by_id(queue_id);
@@ -265,6 +266,7 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 	store_snapshot_done(snapshot);
 	if (result == TAKE_OK)
 	{
+		xact_claimed(queue, job_id);
 		/* the ticket is ours now: only from here on the row cannot be finished by another */
 		snapshot = store_snapshot();
 		if (store_job_fetch(retire->job, snapshot, job_id, &ticket.job_tid, job))
@@ -280,7 +282,7 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 		xact_count(queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
 	}
 	ExecDropSingleTupleTableSlot(job);
-	return result != TAKE_BUSY;
+	return result;
 }
 
 void
@@ -299,7 +301,8 @@ rolled_back_run(Maintain *m)
 	while ((job_id = shmem_rollback_next(MyDatabaseId, ROLLBACK_LIMIT, &position, &queue_id)) != 0)
 	{
 		Retire retire;
-		bool done;
+		TakeResult result;
+		int count = shmem_rollback_count(MyDatabaseId, job_id);
 
 		CHECK_FOR_INTERRUPTS();
 		if (maintain_is_skipped(job_id, &until))
@@ -313,14 +316,16 @@ rolled_back_run(Maintain *m)
 			break;
 		}
 		maintain_working_on(job_id);
+		DEBUG_POINT("claim-rolled-back");
 		retire_begin(&retire);
-		done = count_rolled_back(&retire, queue_id, job_id);
+		result = count_rolled_back(&retire, queue_id, job_id);
 		retire_end(&retire);
 		maintain_end(m);
 		maintain_working_on(0);
-		if (done)
-			shmem_rollback_clear(MyDatabaseId, job_id);
-		else
+		/* a job that was counted is forgotten by the commit: by now it may have been rolled back again, and passed over for it */
+		if (result == TAKE_NONE)
+			shmem_rollback_clear(MyDatabaseId, job_id, count);
+		else if (result == TAKE_BUSY)
 			again = Min(again, clock_now() + TAKE_AGAIN);
 	}
 	clearing_poison = false;

@@ -29,13 +29,13 @@ PG_FUNCTION_INFO_V1(jobq_assert_lease);
 static int
 check_items(LeaseGroup *group, StoreTable *job)
 {
-	Snapshot	snapshot = store_snapshot();
+	Snapshot snapshot = store_snapshot();
 	TupleTableSlot *slot = store_read_slot(job);
-	int			live = 0;
+	int live = 0;
 
 	for (int i = 0; i < group->n; i++)
 	{
-		LeaseItem  *item = group->items[i];
+		LeaseItem *item = group->items[i];
 
 		item->position = lease_position(&group->lease, item->job_id);
 		item->status = ITEM_LOST;
@@ -54,7 +54,7 @@ check_items(LeaseGroup *group, StoreTable *job)
 static void
 prolong(LeaseList *list, LeaseGroup *group, int64 lease)
 {
-	QueueInfo  *queue = meta_queue_by_id(group->lease.queue_id);
+	QueueInfo *queue = meta_queue_by_id(group->lease.queue_id);
 	TimestampTz until;
 
 	if (lease == 0)
@@ -73,12 +73,12 @@ prolong(LeaseList *list, LeaseGroup *group, int64 lease)
 static TM_Result
 lock_group(LeaseList *list, LeaseGroup *group, bool wait)
 {
-	TM_Result	result;
+	TM_Result result;
 
 	do
 	{
-		Snapshot	snapshot = store_snapshot();
-		bool		found = store_lease_find(list->lease, snapshot, group->items[0]->token, &group->lease);
+		Snapshot snapshot = store_snapshot();
+		bool found = store_lease_find(list->lease, snapshot, group->items[0]->token, &group->lease);
 
 		store_snapshot_done(snapshot);
 		CHECK_FOR_INTERRUPTS();
@@ -93,14 +93,14 @@ lock_group(LeaseList *list, LeaseGroup *group, bool wait)
 static void
 extend_list(LeaseItem *items, int n, int64 lease)
 {
-	LeaseList	list;
+	LeaseList list;
 	StoreTable *job = store_open(TABLE_JOB);
 
 	leases_group(&list, items, n);
 	for (int i = 0; i < list.ngroups; i++)
 	{
 		LeaseGroup *group = &list.groups[i];
-		TM_Result	result = lock_group(&list, group, false);
+		TM_Result result = lock_group(&list, group, false);
 
 		if (result == TM_Ok)
 		{
@@ -128,9 +128,9 @@ extend_list(LeaseItem *items, int n, int64 lease)
 Datum
 jobq_extend(PG_FUNCTION_ARGS)
 {
-	DbSlot	   *db = meta_begin("extend", VERB_WRITES);
-	int64		lease = arg_interval(fcinfo, 2, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
-	LeaseItem	item;
+	DbSlot *db = meta_begin("extend", VERB_WRITES);
+	int64 lease = arg_interval(fcinfo, 2, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
+	LeaseItem item;
 
 	memset(&item, 0, sizeof(item));
 	item.job_id = arg_int64(fcinfo, 0, "job_id");
@@ -147,10 +147,10 @@ jobq_extend(PG_FUNCTION_ARGS)
 Datum
 jobq_extend_many(PG_FUNCTION_ARGS)
 {
-	DbSlot	   *db = meta_begin("extend_many", VERB_WRITES);
-	int64		lease = arg_interval(fcinfo, 2, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
-	int			n;
-	LeaseItem  *items = lease_items_args(fcinfo, &n);
+	DbSlot *db = meta_begin("extend_many", VERB_WRITES);
+	int64 lease = arg_interval(fcinfo, 2, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
+	int n;
+	LeaseItem *items = lease_items_args(fcinfo, &n);
 
 	InitMaterializedSRF(fcinfo, 0);
 	xact_verb_begin(db);
@@ -165,9 +165,9 @@ static Datum
 progress_entry(int64 job_id, Jsonb *value)
 {
 	JsonbParseState *state = NULL;
-	JsonbValue	key;
-	JsonbValue	v;
-	char		digits[32];
+	JsonbValue key;
+	JsonbValue v;
+	char digits[32];
 
 	pg_lltoa(job_id, digits);
 	key.type = jbvString;
@@ -188,14 +188,14 @@ progress_entry(int64 job_id, Jsonb *value)
 Datum
 jobq_progress(PG_FUNCTION_ARGS)
 {
-	DbSlot	   *db = meta_begin("progress", VERB_WRITES);
-	int64		job_id = arg_int64(fcinfo, 0, "job_id");
-	LeaseList	list;
+	DbSlot *db = meta_begin("progress", VERB_WRITES);
+	int64 job_id = arg_int64(fcinfo, 0, "job_id");
+	LeaseList list;
 	LeaseGroup *group;
-	LeaseItem	item;
+	LeaseItem item;
 	StoreTable *job;
-	QueueInfo  *queue;
-	Datum		entry;
+	QueueInfo *queue;
+	Datum entry;
 
 	if (PG_ARGISNULL(2))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("value must not be null")));
@@ -232,10 +232,10 @@ jobq_progress(PG_FUNCTION_ARGS)
 Datum
 jobq_assert_lease(PG_FUNCTION_ARGS)
 {
-	DbSlot	   *db = meta_begin("assert_lease", VERB_WRITES);
+	DbSlot *db = meta_begin("assert_lease", VERB_WRITES);
 	StoreTable *job;
-	LeaseList	list;
-	LeaseItem	item;
+	LeaseList list;
+	LeaseItem item;
 
 	memset(&item, 0, sizeof(item));
 	item.job_id = arg_int64(fcinfo, 0, "job_id");

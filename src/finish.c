@@ -54,11 +54,11 @@ typedef enum FinishVerb
 /* What to do with the jobs of a list. */
 typedef struct FinishCall
 {
-	FinishVerb	verb;
+	FinishVerb verb;
 	const text *error;
-	int64		retry_in; /* microseconds, or RETRY_IN_DEFAULT */
-	bool		retry;
-	int64		delay; /* of release, microseconds */
+	int64 retry_in; /* microseconds, or RETRY_IN_DEFAULT */
+	bool retry;
+	int64 delay; /* of release, microseconds */
 } FinishCall;
 
 static int
@@ -76,7 +76,8 @@ complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, 
 {
 	attempt->result = item->result;
 	if (cancelled)
-		ereport(NOTICE, (errmsg("job " INT64_FORMAT " was asked to cancel, and is completed all the same", item->job_id)));
+		ereport(NOTICE,
+				(errmsg("job " INT64_FORMAT " was asked to cancel, and is completed all the same", item->job_id)));
 	if (!retire_finish(r, queue, job, 'c', attempt))
 		return ITEM_LOST;
 	xact_done(item->job_id, item->token);
@@ -87,11 +88,11 @@ complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, 
 static ItemStatus
 finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *item)
 {
-	Lease	   *lease = &item->group->lease;
-	QueueInfo  *queue = meta_queue_by_id(lease->queue_id);
-	bool		cancelled = (lease->cancel & (UINT64CONST(1) << item->position)) != 0;
-	Attempt		attempt;
-	ItemStatus	status;
+	Lease *lease = &item->group->lease;
+	QueueInfo *queue = meta_queue_by_id(lease->queue_id);
+	bool cancelled = (lease->cancel & (UINT64CONST(1) << item->position)) != 0;
+	Attempt attempt;
+	ItemStatus status;
 
 	if (queue == NULL)
 		return ITEM_LOST;
@@ -109,13 +110,14 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 		status = retire_finish(r, queue, job, 'x', &attempt) ? ITEM_CANCELLED : ITEM_LOST;
 	else if (call->verb == FINISH_RELEASE)
 	{
-		retire_requeue(r, queue, job, attempt.attempt - 1, call->delay == 0 ? r->now : timestamp_add(r->now, call->delay));
+		retire_requeue(r, queue, job, attempt.attempt - 1,
+					   call->delay == 0 ? r->now : timestamp_add(r->now, call->delay));
 		status = ITEM_OK;
 	}
 	else
 	{
-		FailResult	result =
-			retire_fail(r, queue, job, &attempt, call->error, call->retry ? "max_attempts" : "rejected", call->retry_in, call->retry);
+		FailResult result = retire_fail(r, queue, job, &attempt, call->error, call->retry ? "max_attempts" : "rejected",
+										call->retry_in, call->retry);
 
 		status = result == FAIL_RETRY ? ITEM_RETRY : ITEM_DEAD;
 	}
@@ -128,16 +130,16 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 static bool
 in_history(StoreTable *history, Snapshot snapshot, const LeaseItem *item)
 {
-	StoreScan	scan;
+	StoreScan scan;
 	ScanKeyData key;
-	bool		isnull;
-	bool		found = false;
+	bool isnull;
+	bool found = false;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(item->job_id));
 	store_scan_begin(&scan, history, INDEX_HISTORY_ID, snapshot, &key, 1);
 	while (!found && store_scan_next(&scan))
 		found = DatumGetInt64(slot_datum(scan.slot, Anum_history_token, &isnull)) == item->token && !isnull &&
-			DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c';
+				DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c';
 	store_scan_end(&scan);
 	return found;
 }
@@ -149,15 +151,16 @@ in_history(StoreTable *history, Snapshot snapshot, const LeaseItem *item)
 static void
 find_completed(LeaseItem *items, int n)
 {
-	Snapshot	snapshot;
-	int			left = 0;
+	Snapshot snapshot;
+	int left = 0;
 
 	for (int i = 0; i < n; i++)
 	{
 		if (items[i].status != ITEM_LOST)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		if (xact_done_here(items[i].job_id, items[i].token) || shmem_done_known(MyDatabaseId, items[i].job_id, items[i].token))
+		if (xact_done_here(items[i].job_id, items[i].token) ||
+			shmem_done_known(MyDatabaseId, items[i].job_id, items[i].token))
 			items[i].status = ITEM_ALREADY;
 		else
 			left++;
@@ -186,10 +189,10 @@ find_completed(LeaseItem *items, int n)
 static void
 finish_list(const FinishCall *call, LeaseItem *items, int n)
 {
-	LeaseList	list;
+	LeaseList list;
 	LeaseItem **order = palloc(Max(n, 1) * sizeof(LeaseItem *));
-	Retire		r;
-	Snapshot	snapshot;
+	Retire r;
+	Snapshot snapshot;
 
 	leases_acquire(&list, items, n, call->verb == FINISH_COMPLETE ? LEASE_USE_COMPLETE : LEASE_USE_GIVE_BACK);
 	DEBUG_POINT("finish-leased");
@@ -202,7 +205,7 @@ finish_list(const FinishCall *call, LeaseItem *items, int n)
 		qsort(order, n, sizeof(LeaseItem *), by_job);
 	for (int i = 0; i < n; i++)
 	{
-		LeaseItem  *item = order[i];
+		LeaseItem *item = order[i];
 		TupleTableSlot *job;
 
 		CHECK_FOR_INTERRUPTS();
@@ -224,7 +227,7 @@ finish_list(const FinishCall *call, LeaseItem *items, int n)
 static ItemStatus
 finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
 {
-	LeaseItem	item;
+	LeaseItem item;
 
 	memset(&item, 0, sizeof(item));
 	item.job_id = job_id;
@@ -242,7 +245,7 @@ finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
 bool
 finish_complete_one(int64 job_id, int64 token, Jsonb *result)
 {
-	FinishCall	call = {.verb = FINISH_COMPLETE};
+	FinishCall call = {.verb = FINISH_COMPLETE};
 
 	return finish_one(&call, job_id, token, result) == ITEM_OK;
 }
@@ -262,13 +265,12 @@ token_arg(FunctionCallInfo fcinfo, int argno)
 Datum
 jobq_complete(PG_FUNCTION_ARGS)
 {
-	DbSlot	   *db = meta_begin("complete", VERB_WRITES);
-	int64		job_id = arg_int64(fcinfo, 0, "job_id");
-	bool		now;
+	DbSlot *db = meta_begin("complete", VERB_WRITES);
+	int64 job_id = arg_int64(fcinfo, 0, "job_id");
+	bool now;
 
 	xact_verb_begin(db);
-	now = finish_complete_one(job_id,
-							  token_arg(fcinfo, 1),
+	now = finish_complete_one(job_id, token_arg(fcinfo, 1),
 							  PG_NARGS() > 2 && !PG_ARGISNULL(2) ? PG_GETARG_JSONB_P(2) : NULL);
 	xact_verb_end(false);
 	PG_RETURN_BOOL(now);
@@ -277,9 +279,9 @@ jobq_complete(PG_FUNCTION_ARGS)
 static Datum
 fail_one(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call)
 {
-	DbSlot	   *db = meta_begin(verb, VERB_WRITES);
-	int64		job_id = arg_int64(fcinfo, 0, "job_id");
-	ItemStatus	status;
+	DbSlot *db = meta_begin(verb, VERB_WRITES);
+	int64 job_id = arg_int64(fcinfo, 0, "job_id");
+	ItemStatus status;
 
 	xact_verb_begin(db);
 	status = finish_one(call, job_id, token_arg(fcinfo, 1), NULL);
@@ -295,7 +297,7 @@ fail_one(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call)
 Datum
 jobq_fail(PG_FUNCTION_ARGS)
 {
-	FinishCall	call = {.verb = FINISH_FAIL};
+	FinishCall call = {.verb = FINISH_FAIL};
 
 	call.error = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 	call.retry_in = arg_interval(fcinfo, 3, "retry_in", RETRY_IN_DEFAULT, 0, JOBQ_MAX_DELAY_USECS);
@@ -307,7 +309,7 @@ jobq_fail(PG_FUNCTION_ARGS)
 Datum
 jobq_nack(PG_FUNCTION_ARGS)
 {
-	FinishCall	call = {.verb = FINISH_FAIL, .retry_in = 0, .retry = true};
+	FinishCall call = {.verb = FINISH_FAIL, .retry_in = 0, .retry = true};
 
 	return fail_one(fcinfo, "nack", &call);
 }
@@ -316,9 +318,9 @@ jobq_nack(PG_FUNCTION_ARGS)
 Datum
 jobq_release(PG_FUNCTION_ARGS)
 {
-	FinishCall	call = {.verb = FINISH_RELEASE};
-	DbSlot	   *db = meta_begin("release", VERB_WRITES);
-	int64		job_id = arg_int64(fcinfo, 0, "job_id");
+	FinishCall call = {.verb = FINISH_RELEASE};
+	DbSlot *db = meta_begin("release", VERB_WRITES);
+	int64 job_id = arg_int64(fcinfo, 0, "job_id");
 
 	call.delay = arg_interval(fcinfo, 2, "delay", 0, 0, JOBQ_MAX_DELAY_USECS);
 	xact_verb_begin(db);
@@ -332,11 +334,11 @@ static void
 read_results(Jsonb *results, LeaseItem *items, int n)
 {
 	JsonbIterator *it;
-	JsonbValue	v;
+	JsonbValue v;
 
 	if (!JB_ROOT_IS_ARRAY(results) || JB_ROOT_IS_SCALAR(results) || JB_ROOT_COUNT(results) != n)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("results must be a JSON array with one element per job")));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("results must be a JSON array with one element per job")));
 	it = JsonbIteratorInit(&results->root);
 	(void) JsonbIteratorNext(&it, &v, true);
 	for (int i = 0; i < n; i++)
@@ -350,9 +352,9 @@ read_results(Jsonb *results, LeaseItem *items, int n)
 static Datum
 finish_many(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call, int results_arg)
 {
-	DbSlot	   *db = meta_begin(verb, VERB_WRITES);
-	int			n;
-	LeaseItem  *items = lease_items_args(fcinfo, &n);
+	DbSlot *db = meta_begin(verb, VERB_WRITES);
+	int n;
+	LeaseItem *items = lease_items_args(fcinfo, &n);
 
 	if (results_arg >= 0 && !PG_ARGISNULL(results_arg))
 		read_results(PG_GETARG_JSONB_P(results_arg), items, n);
@@ -373,7 +375,7 @@ finish_many(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call, i
 Datum
 jobq_complete_many(PG_FUNCTION_ARGS)
 {
-	FinishCall	call = {.verb = FINISH_COMPLETE};
+	FinishCall call = {.verb = FINISH_COMPLETE};
 
 	return finish_many(fcinfo, "complete_many", &call, 2);
 }
@@ -382,7 +384,7 @@ jobq_complete_many(PG_FUNCTION_ARGS)
 Datum
 jobq_fail_many(PG_FUNCTION_ARGS)
 {
-	FinishCall	call = {.verb = FINISH_FAIL, .retry = true};
+	FinishCall call = {.verb = FINISH_FAIL, .retry = true};
 
 	call.error = PG_ARGISNULL(2) ? NULL : PG_GETARG_TEXT_PP(2);
 	call.retry_in = arg_interval(fcinfo, 3, "retry_in", RETRY_IN_DEFAULT, 0, JOBQ_MAX_DELAY_USECS);
@@ -393,7 +395,7 @@ jobq_fail_many(PG_FUNCTION_ARGS)
 Datum
 jobq_release_many(PG_FUNCTION_ARGS)
 {
-	FinishCall	call = {.verb = FINISH_RELEASE};
+	FinishCall call = {.verb = FINISH_RELEASE};
 
 	call.delay = arg_interval(fcinfo, 2, "delay", 0, 0, JOBQ_MAX_DELAY_USECS);
 	return finish_many(fcinfo, "release_many", &call, -1);

@@ -5,15 +5,15 @@
 #include "jobq.h"
 
 extern bool jobq_enabled;
-extern int	jobq_max_databases;
-extern int	jobq_max_queues;
-extern int	jobq_max_cursors;
+extern int jobq_max_databases;
+extern int jobq_max_queues;
+extern int jobq_max_cursors;
 extern bool jobq_async_dequeue;
-extern int	jobq_rescan_interval;
-extern int	jobq_scheduler_idle_timeout;
+extern int jobq_rescan_interval;
+extern int jobq_scheduler_idle_timeout;
 #ifdef JOBQ_DEBUG
 extern char *jobq_debug_point;
-extern int	jobq_debug_clock;
+extern int jobq_debug_clock;
 #endif
 
 extern void guc_init(void);

@@ -42,14 +42,14 @@
 
 /* generation of the tokens this server gives out; 0: not known yet */
 static int64 generation = 0;
-static Oid	generation_ext = InvalidOid;
+static Oid generation_ext = InvalidOid;
 
 /* The owner of the extension's relations. */
 static Oid
 extension_owner(void)
 {
-	Relation	rel = table_open(meta_table_oid(TABLE_QUEUE), AccessShareLock);
-	Oid			owner = rel->rd_rel->relowner;
+	Relation rel = table_open(meta_table_oid(TABLE_QUEUE), AccessShareLock);
+	Oid owner = rel->rd_rel->relowner;
 
 	table_close(rel, AccessShareLock);
 	return owner;
@@ -60,7 +60,7 @@ static int64
 sequence_value(JobqSequence sequence)
 {
 	LOCAL_FCINFO(fcinfo, 1);
-	Datum		result;
+	Datum result;
 
 	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
 	fcinfo->args[0].value = ObjectIdGetDatum(meta_sequence_oid(sequence));
@@ -73,9 +73,7 @@ sequence_value(JobqSequence sequence)
 static void
 sequence_set(JobqSequence sequence, int64 value)
 {
-	DirectFunctionCall3(setval3_oid,
-						ObjectIdGetDatum(meta_sequence_oid(sequence)),
-						Int64GetDatum(value),
+	DirectFunctionCall3(setval3_oid, ObjectIdGetDatum(meta_sequence_oid(sequence)), Int64GetDatum(value),
 						BoolGetDatum(true));
 }
 
@@ -86,10 +84,10 @@ sequence_set(JobqSequence sequence, int64 value)
 static int64
 draw_block(JobqSequence sequence, int64 at_least)
 {
-	Oid			oid = meta_sequence_oid(sequence);
-	int64		block;
-	Oid			user;
-	int			context;
+	Oid oid = meta_sequence_oid(sequence);
+	int64 block;
+	Oid user;
+	int context;
 
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(extension_owner(), context | SECURITY_LOCAL_USERID_CHANGE);
@@ -114,7 +112,7 @@ flush_wal(void)
 static int
 block_take(DbSlot *db, NumberBlock *block, int n, int64 *first)
 {
-	int			got;
+	int got;
 
 	SpinLockAcquire(&db->mutex);
 	got = (int) Min((int64) n, block->limit - block->next);
@@ -141,12 +139,12 @@ block_install(DbSlot *db, NumberBlock *block, int64 start, int64 size)
 void
 ident_job_ids(DbSlot *db, int64 *ids, int n)
 {
-	int			done = 0;
+	int done = 0;
 
 	while (done < n)
 	{
-		int64		first;
-		int			got = block_take(db, &db->ids, n - done, &first);
+		int64 first;
+		int got = block_take(db, &db->ids, n - done, &first);
 
 		CHECK_FOR_INTERRUPTS();
 		if (got == 0)
@@ -163,11 +161,11 @@ ident_job_ids(DbSlot *db, int64 *ids, int n)
 static int64
 current_generation_as_owner(void)
 {
-	int64		base = sequence_value(SEQ_TOKEN_BASE);
-	int64		last = sequence_value(SEQ_TOKEN_GENERATION);
-	int64		timeline = (int64) GetWALInsertionTimeLine();
-	int64		system = (int64) GetSystemIdentifier();
-	int64		known = sequence_value(SEQ_TOKEN_SYSTEM);
+	int64 base = sequence_value(SEQ_TOKEN_BASE);
+	int64 last = sequence_value(SEQ_TOKEN_GENERATION);
+	int64 timeline = (int64) GetWALInsertionTimeLine();
+	int64 system = (int64) GetSystemIdentifier();
+	int64 known = sequence_value(SEQ_TOKEN_SYSTEM);
 
 	if (known != system)
 	{
@@ -189,9 +187,9 @@ current_generation_as_owner(void)
 static int64
 current_generation(void)
 {
-	Oid			user;
-	int			context;
-	int64		result;
+	Oid user;
+	int context;
+	int64 result;
 
 	GetUserIdAndSecContext(&user, &context);
 	SetUserIdAndSecContext(extension_owner(), context | SECURITY_LOCAL_USERID_CHANGE);
@@ -204,11 +202,11 @@ current_generation(void)
 int64
 ident_token(DbSlot *db)
 {
-	int64		token;
+	int64 token;
 
 	while (block_take(db, &db->tokens, 1, &token) == 0)
 	{
-		int64		block;
+		int64 block;
 
 		if (generation == 0 || generation_ext != db->ext_oid)
 		{
@@ -217,7 +215,8 @@ ident_token(DbSlot *db)
 		}
 		CHECK_FOR_INTERRUPTS();
 		/* the low bits of the block in hand, should the sequence have been set back */
-		block = draw_block(SEQ_TOKEN_BLOCK, token > 0 ? ((token - (generation << GENERATION_BITS)) / TOKEN_BLOCK) - 1 : 0);
+		block =
+			draw_block(SEQ_TOKEN_BLOCK, token > 0 ? ((token - (generation << GENERATION_BITS)) / TOKEN_BLOCK) - 1 : 0);
 		flush_wal();
 		block_install(db, &db->tokens, (generation << GENERATION_BITS) + block * TOKEN_BLOCK, TOKEN_BLOCK);
 	}

@@ -13,7 +13,7 @@ extern void ident_raise_generation(int64 seen_id, int64 seen_token);
 static inline int64
 ident_job_id(DbSlot *db)
 {
-	int64		id;
+	int64 id;
 
 	ident_job_ids(db, &id, 1);
 	return id;

@@ -21,7 +21,7 @@ PG_MODULE_MAGIC;
 PG_FUNCTION_INFO_V1(jobq_register_database);
 PG_FUNCTION_INFO_V1(jobq_settings_changed);
 
-void		_PG_init(void);
+void _PG_init(void);
 
 /*
  * Never raises an error: pg_upgrade loads the library without preloading it. Then every verb says what is missing (meta_begin).

@@ -6,8 +6,8 @@
  * No module's prototypes stand here; each has a header of its own. Modules
  * include downwards only, in this order:
  *
- *		jobq compat < guc timeutil < debug settings shmem < cursor meta
- *		< args backoff ident spi store xact < retire < overdue
+ *		jobq compat < guc pending < timeutil < debug shmem < cursor meta
+ *		< args backoff ident spi store xact < retire settings < overdue
  *		< admin claim leases maintain stats < finish scheduler < launcher
  *
  *-------------------------------------------------------------------------
@@ -23,22 +23,22 @@
 #define JOBQ_SCHEMA "jobq"
 
 /* Limits that users meet; README.md repeats them. */
-#define JOBQ_MAX_QUEUE_NAME 128		 /* bytes */
-#define JOBQ_MAX_NAME 256			 /* bytes: job names, worker names, keys */
-#define JOBQ_MAX_LEASE_JOBS 64		 /* jobs in one lease row (bits of lease.cancel) */
-#define JOBQ_MAX_BATCH 10000		 /* jobs in one dequeue() */
-#define JOBQ_MAX_MANY 1000000		 /* elements of an array argument */
-#define JOBQ_MAX_ERROR_BYTES 8192	 /* stored error text */
+#define JOBQ_MAX_QUEUE_NAME 128   /* bytes */
+#define JOBQ_MAX_NAME 256         /* bytes: job names, worker names, keys */
+#define JOBQ_MAX_LEASE_JOBS 64    /* jobs in one lease row (bits of lease.cancel) */
+#define JOBQ_MAX_BATCH 10000      /* jobs in one dequeue() */
+#define JOBQ_MAX_MANY 1000000     /* elements of an array argument */
+#define JOBQ_MAX_ERROR_BYTES 8192 /* stored error text */
 #define JOBQ_MAX_ATTEMPTS 1000000
 #define JOBQ_DEFAULT_PRIORITY 1000
-#define JOBQ_MAX_LEASE_USECS (INT64CONST(30) * 86400 * 1000000) /* 30 days */
+#define JOBQ_MAX_LEASE_USECS (INT64CONST(30) * 86400 * 1000000)    /* 30 days */
 #define JOBQ_MAX_DELAY_USECS (INT64CONST(36525) * 86400 * 1000000) /* 100 years */
 
 /* Lanes of one priority, as stored in ready.lane. */
 typedef enum JobqLane
 {
 	LANE_RETURNED = 0, /* retries, releases, expired leases, due delayed jobs */
-	LANE_FRESH = 1,	   /* seq is the job's id */
+	LANE_FRESH = 1,    /* seq is the job's id */
 	NUM_LANES
 } JobqLane;
 
@@ -52,9 +52,9 @@ typedef enum JobqCounter
 	NUM_GAUGES,
 	TOTAL_ENQUEUED = NUM_GAUGES,
 	TOTAL_COMPLETED,
-	TOTAL_FAILED,	 /* failed attempts, expired leases included */
-	TOTAL_RETRIED,	 /* failed attempts that will run again */
-	TOTAL_DEAD,		 /* jobs that became dead letters, routed ones included */
+	TOTAL_FAILED,  /* failed attempts, expired leases included */
+	TOTAL_RETRIED, /* failed attempts that will run again */
+	TOTAL_DEAD,    /* jobs that became dead letters, routed ones included */
 	TOTAL_CANCELLED,
 	TOTAL_EXPIRED_LEASES,
 	NUM_COUNTERS

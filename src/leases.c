@@ -68,28 +68,26 @@ item_status_name(ItemStatus status)
 void
 lease_lost(int64 job_id)
 {
-	ereport(ERROR,
-			(errcode(ERRCODE_JOBQ_LEASE_LOST),
-			 errmsg("the lease of job " INT64_FORMAT " is lost", job_id),
-			 errdetail("The token is not that of a current lease of this job."),
-			 errhint("Stop working on the job: it was given to another worker, ended, or withdrawn.")));
+	ereport(ERROR, (errcode(ERRCODE_JOBQ_LEASE_LOST), errmsg("the lease of job " INT64_FORMAT " is lost", job_id),
+					errdetail("The token is not that of a current lease of this job."),
+					errhint("Stop working on the job: it was given to another worker, ended, or withdrawn.")));
 }
 
 /* The pairs of a _many verb: arguments job_ids and tokens. Error 22023 when their lengths differ, 22004 on a NULL job id. */
 LeaseItem *
 lease_items_args(FunctionCallInfo fcinfo, int *n)
 {
-	int			ntokens;
-	int64	   *job_ids = arg_bigints(fcinfo, 0, "job_ids", 0, n);
-	int64	   *tokens = arg_bigints(fcinfo, 1, "tokens", 0, &ntokens);
-	LeaseItem  *items = palloc0(Max(*n, 1) * sizeof(LeaseItem));
+	int ntokens;
+	int64 *job_ids = arg_bigints(fcinfo, 0, "job_ids", 0, n);
+	int64 *tokens = arg_bigints(fcinfo, 1, "tokens", 0, &ntokens);
+	LeaseItem *items = palloc0(Max(*n, 1) * sizeof(LeaseItem));
 
 	if (*n > MAX_LEASE_ITEMS)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("job_ids has more than %d elements", MAX_LEASE_ITEMS)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("job_ids has more than %d elements", MAX_LEASE_ITEMS)));
 	if (*n != ntokens)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("job_ids has %d elements but tokens has %d", *n, ntokens)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("job_ids has %d elements but tokens has %d", *n, ntokens)));
 	for (int i = 0; i < *n; i++)
 	{
 		if (job_ids[i] == 0)
@@ -105,14 +103,14 @@ void
 lease_items_result(FunctionCallInfo fcinfo, LeaseItem *items, int n)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum		status[ITEM_DEAD + 1];
+	Datum status[ITEM_DEAD + 1];
 
 	for (int i = 0; i <= ITEM_DEAD; i++)
 		status[i] = CStringGetTextDatum(item_status_name(i));
 	for (int i = 0; i < n; i++)
 	{
-		Datum		values[2] = {Int64GetDatum(items[i].job_id), status[items[i].status]};
-		bool		nulls[2] = {false, false};
+		Datum values[2] = {Int64GetDatum(items[i].job_id), status[items[i].status]};
+		bool nulls[2] = {false, false};
 
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 	}
@@ -166,7 +164,7 @@ leases_group(LeaseList *list, LeaseItem *items, int n)
 static bool
 result_too_large(const Lease *lease, const LeaseItem *item)
 {
-	QueueInfo  *queue = item->result ? meta_queue_by_id(lease->queue_id) : NULL;
+	QueueInfo *queue = item->result ? meta_queue_by_id(lease->queue_id) : NULL;
 
 	return queue && VARSIZE(item->result) - VARHDRSZ > queue->max_payload_bytes;
 }
@@ -177,7 +175,7 @@ place_items(LeaseGroup *group, bool found)
 {
 	for (int i = 0; i < group->n; i++)
 	{
-		LeaseItem  *item = group->items[i];
+		LeaseItem *item = group->items[i];
 
 		item->status = ITEM_LOST;
 		if (!found || (i > 0 && group->items[i - 1]->job_id == item->job_id))
@@ -191,7 +189,7 @@ place_items(LeaseGroup *group, bool found)
 static int
 pending_items(const LeaseGroup *group)
 {
-	int			n = 0;
+	int n = 0;
 
 	for (int i = 0; i < group->n; i++)
 		n += group->items[i]->status == ITEM_PENDING;
@@ -204,9 +202,9 @@ acquire_group(LeaseList *list, LeaseGroup *group, LeaseUse use)
 {
 	for (;;)
 	{
-		Snapshot	snapshot = store_snapshot();
-		bool		found = store_lease_find(list->lease, snapshot, group->items[0]->token, &group->lease);
-		TM_Result	result;
+		Snapshot snapshot = store_snapshot();
+		bool found = store_lease_find(list->lease, snapshot, group->items[0]->token, &group->lease);
+		TM_Result result;
 
 		store_snapshot_done(snapshot);
 		place_items(group, found);
@@ -220,7 +218,8 @@ acquire_group(LeaseList *list, LeaseGroup *group, LeaseUse use)
 		}
 		else
 		{
-			result = store_lease_lock(list->lease, &group->lease, use == LEASE_USE_GIVE_BACK ? LEASE_EXCLUSIVE : LEASE_KEY_SHARE, true);
+			result = store_lease_lock(list->lease, &group->lease,
+									  use == LEASE_USE_GIVE_BACK ? LEASE_EXCLUSIVE : LEASE_KEY_SHARE, true);
 			if (result == TM_Ok)
 				place_items(group, true); /* as the locked row has it */
 		}
@@ -251,9 +250,9 @@ leases_acquire(LeaseList *list, LeaseItem *items, int n, LeaseUse use)
 static bool
 jobs_left(StoreTable *job, const Lease *lease, uint64 gone)
 {
-	Snapshot	snapshot = store_snapshot();
+	Snapshot snapshot = store_snapshot();
 	TupleTableSlot *slot = store_read_slot(job);
-	bool		left = false;
+	bool left = false;
 
 	for (int i = lease->njobs - 1; i >= 0 && !left; i--)
 	{
@@ -274,7 +273,8 @@ end_if_empty(LeaseList *list, LeaseGroup *group, StoreTable *job, uint64 gone)
 	if (jobs_left(job, &group->lease, gone))
 		return;
 	/* from key-share to exclusive without waiting: a sibling at work leaves the row to its expiry */
-	if (store_lease_lock(list->lease, &group->lease, LEASE_EXCLUSIVE, false) == TM_Ok && !jobs_left(job, &group->lease, gone))
+	if (store_lease_lock(list->lease, &group->lease, LEASE_EXCLUSIVE, false) == TM_Ok &&
+		!jobs_left(job, &group->lease, gone))
 		(void) store_delete(list->lease, &group->lease.tid, true);
 }
 
@@ -282,9 +282,9 @@ end_if_empty(LeaseList *list, LeaseGroup *group, StoreTable *job, uint64 gone)
 static void
 shrink(LeaseList *list, LeaseGroup *group, StoreTable *job, uint64 gone)
 {
-	Lease	   *lease = &group->lease;
-	uint64		cancel = 0;
-	int			kept = 0;
+	Lease *lease = &group->lease;
+	uint64 cancel = 0;
+	int kept = 0;
 
 	for (int i = 0; i < lease->njobs; i++)
 	{
@@ -316,14 +316,14 @@ leases_write_back(LeaseList *list, StoreTable *job)
 	for (int i = 0; i < list->ngroups; i++)
 	{
 		LeaseGroup *group = &list->groups[i];
-		uint64		gone = 0;
-		bool		given_back = false;
+		uint64 gone = 0;
+		bool given_back = false;
 
 		if (group->deleted)
 			continue;
 		for (int j = 0; j < group->n; j++)
 		{
-			LeaseItem  *item = group->items[j];
+			LeaseItem *item = group->items[j];
 
 			if (item->status == ITEM_LOST || item->status == ITEM_PENDING || item->status == ITEM_TOO_LARGE)
 				continue;

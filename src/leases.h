@@ -29,47 +29,47 @@ typedef struct LeaseGroup LeaseGroup;
 /* One pair of a call's list. */
 typedef struct LeaseItem
 {
-	int64		job_id;
-	int64		token;
-	Jsonb	   *result; /* complete only */
-	ItemStatus	status;
+	int64 job_id;
+	int64 token;
+	Jsonb *result; /* complete only */
+	ItemStatus status;
 	LeaseGroup *group;
-	int			position; /* in the lease's arrays */
-	bool		returned; /* the lease is held exclusively, and the job leaves it */
+	int position;  /* in the lease's arrays */
+	bool returned; /* the lease is held exclusively, and the job leaves it */
 } LeaseItem;
 
 /* All pairs of a list that name the same token. */
 struct LeaseGroup
 {
-	Lease		lease;
-	bool		deleted; /* by us: all its jobs are in the list */
+	Lease lease;
+	bool deleted; /* by us: all its jobs are in the list */
 	LeaseItem **items;
-	int			n;
+	int n;
 };
 
 /* How a verb needs the leases. */
 typedef enum LeaseUse
 {
-	LEASE_USE_COMPLETE, /* delete it whole, or share it */
+	LEASE_USE_COMPLETE,  /* delete it whole, or share it */
 	LEASE_USE_GIVE_BACK, /* delete it whole, or exclusive */
-	LEASE_USE_HOLD		 /* share it, whatever the list */
+	LEASE_USE_HOLD       /* share it, whatever the list */
 } LeaseUse;
 
 /* The pairs of a call, grouped by token. */
 typedef struct LeaseList
 {
 	StoreTable *lease;
-	LeaseItem  *items;
-	int			nitems;
+	LeaseItem *items;
+	int nitems;
 	LeaseGroup *groups;
-	int			ngroups;
+	int ngroups;
 } LeaseList;
 
 extern void leases_acquire(LeaseList *list, LeaseItem *items, int n, LeaseUse use);
 extern void leases_write_back(LeaseList *list, StoreTable *job);
 extern void leases_close(LeaseList *list);
 extern void leases_group(LeaseList *list, LeaseItem *items, int n);
-extern int	lease_position(const Lease *lease, int64 job_id);
+extern int lease_position(const Lease *lease, int64 job_id);
 extern const char *item_status_name(ItemStatus status);
 extern LeaseItem *lease_items_args(FunctionCallInfo fcinfo, int *n);
 extern void lease_items_result(FunctionCallInfo fcinfo, LeaseItem *items, int n);

@@ -82,17 +82,14 @@ static const TableName table_names[TABLE_HISTORY] = {
 };
 
 static const char *const sequence_names[NUM_SEQUENCES] = {
-	[SEQ_JOB_BLOCK] = "job_block_seq",
-	[SEQ_TOKEN_BLOCK] = "token_block_seq",
-	[SEQ_TOKEN_BASE] = "token_base",
-	[SEQ_TOKEN_GENERATION] = "token_generation",
-	[SEQ_TOKEN_SYSTEM] = "token_system",
+	[SEQ_JOB_BLOCK] = "job_block_seq",           [SEQ_TOKEN_BLOCK] = "token_block_seq", [SEQ_TOKEN_BASE] = "token_base",
+	[SEQ_TOKEN_GENERATION] = "token_generation", [SEQ_TOKEN_SYSTEM] = "token_system",
 };
 
 typedef struct QueueName
 {
-	char		name[JOBQ_MAX_QUEUE_NAME + 1]; /* hash key */
-	QueueInfo  *queue;
+	char name[JOBQ_MAX_QUEUE_NAME + 1]; /* hash key */
+	QueueInfo *queue;
 } QueueName;
 
 static bool registered = false;
@@ -100,11 +97,11 @@ static bool installation_stale = true;
 static bool queues_stale = true;
 static bool adopted_known = false;
 static bool adopted = false;
-static Oid	extension_oid = InvalidOid;
-static Oid	schema_oid = InvalidOid;
-static Oid	table_oids[NUM_TABLES];
-static Oid	index_oids[NUM_TABLES][3];
-static Oid	sequence_oids[NUM_SEQUENCES];
+static Oid extension_oid = InvalidOid;
+static Oid schema_oid = InvalidOid;
+static Oid table_oids[NUM_TABLES];
+static Oid index_oids[NUM_TABLES][3];
+static Oid sequence_oids[NUM_SEQUENCES];
 static DbSlot *db_slot = NULL;
 static HTAB *queues_by_id = NULL;
 static HTAB *queues_by_name = NULL;
@@ -141,12 +138,12 @@ meta_init(void)
 static bool
 find_extension(bool missing_ok)
 {
-	Relation	rel;
+	Relation rel;
 	SysScanDesc scan;
 	ScanKeyData key;
-	HeapTuple	tuple;
-	bool		isnull;
-	char	   *version = NULL;
+	HeapTuple tuple;
+	bool isnull;
+	char *version = NULL;
 
 	extension_oid = InvalidOid;
 	rel = table_open(ExtensionRelationId, AccessShareLock);
@@ -156,7 +153,7 @@ find_extension(bool missing_ok)
 	if (HeapTupleIsValid(tuple))
 	{
 		Form_pg_extension form = (Form_pg_extension) GETSTRUCT(tuple);
-		Datum		datum = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(rel), &isnull);
+		Datum datum = heap_getattr(tuple, Anum_pg_extension_extversion, RelationGetDescr(rel), &isnull);
 
 		extension_oid = form->oid;
 		schema_oid = form->extnamespace;
@@ -171,15 +168,15 @@ find_extension(bool missing_ok)
 			return false;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("extension \"jobq\" does not exist in this database"),
-				 errhint("Run CREATE EXTENSION jobq.")));
+				 errmsg("extension \"jobq\" does not exist in this database"), errhint("Run CREATE EXTENSION jobq.")));
 	}
 	if (strcmp(version, JOBQ_VERSION) != 0)
 	{
 		extension_oid = InvalidOid;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("extension \"jobq\" is of version %s but the loaded library is of version %s", version, JOBQ_VERSION),
+				 errmsg("extension \"jobq\" is of version %s but the loaded library is of version %s", version,
+						JOBQ_VERSION),
 				 errhint("Run ALTER EXTENSION jobq UPDATE, or restart the server if the library on disk is newer.")));
 	}
 	return true;
@@ -210,12 +207,11 @@ resolve_installation(bool missing_ok)
 static Oid
 find_relation(const char *name)
 {
-	Oid			oid = get_relname_relid(name, schema_oid);
+	Oid oid = get_relname_relid(name, schema_oid);
 
 	if (!OidIsValid(oid))
 		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("relation \"jobq.%s\" does not exist", name),
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("relation \"jobq.%s\" does not exist", name),
 				 errhint("The installation is damaged: restore the relation, or drop and create the extension.")));
 	return oid;
 }
@@ -226,7 +222,7 @@ meta_table_oid(JobqTable table)
 {
 	if (!OidIsValid(table_oids[table]))
 	{
-		char		name[NAMEDATALEN];
+		char name[NAMEDATALEN];
 
 		if (table < TABLE_HISTORY)
 			strlcpy(name, table_names[table].name, sizeof(name));
@@ -247,7 +243,7 @@ meta_index_oid(JobqTable table, int n)
 		return InvalidOid;
 	if (!OidIsValid(index_oids[table][n]))
 	{
-		char		name[NAMEDATALEN];
+		char name[NAMEDATALEN];
 
 		if (table < TABLE_HISTORY)
 		{
@@ -300,13 +296,12 @@ DbSlot *
 meta_begin(const char *verb, VerbNeeds needs)
 {
 	if (jobq_shared == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("jobq must be loaded via shared_preload_libraries"),
-				 errhint("Add jobq to shared_preload_libraries and restart the server.")));
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("jobq must be loaded via shared_preload_libraries"),
+						errhint("Add jobq to shared_preload_libraries and restart the server.")));
 	if (needs & VERB_WRITES)
 	{
-		char		what[NAMEDATALEN];
+		char what[NAMEDATALEN];
 
 		snprintf(what, sizeof(what), "%s()", verb);
 		PreventCommandIfReadOnly(what);
@@ -317,14 +312,12 @@ meta_begin(const char *verb, VerbNeeds needs)
 	{
 		if (RecoveryInProgress())
 			ereport(ERROR,
-					(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION),
-					 errmsg("cannot execute %s() during recovery", verb),
+					(errcode(ERRCODE_READ_ONLY_SQL_TRANSACTION), errmsg("cannot execute %s() during recovery", verb),
 					 errhint("Connect to the primary server.")));
 		if (IsolationUsesXactSnapshot())
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("%s() needs the isolation level READ COMMITTED", verb),
-					 errhint("Use BEGIN ISOLATION LEVEL READ COMMITTED.")));
+			ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+							errmsg("%s() needs the isolation level READ COMMITTED", verb),
+							errhint("Use BEGIN ISOLATION LEVEL READ COMMITTED.")));
 	}
 
 	/* A queue that was altered, paused or dropped by a commit before this call must be seen as that. */
@@ -335,14 +328,12 @@ meta_begin(const char *verb, VerbNeeds needs)
 	{
 		if (!jobq_enabled)
 			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("jobq is disabled on this server"),
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("jobq is disabled on this server"),
 					 errhint("Set jobq.enabled to on if this server is to run jobs.")));
 		if (!meta_adopted())
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("the jobs of this database belong to another database, of which it is a copy"),
-					 errhint("Run SELECT jobq.adopt() if this copy is to run them.")));
+			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+							errmsg("the jobs of this database belong to another database, of which it is a copy"),
+							errhint("Run SELECT jobq.adopt() if this copy is to run them.")));
 	}
 	return meta_db();
 }
@@ -351,12 +342,12 @@ meta_begin(const char *verb, VerbNeeds needs)
 static bool
 read_identity(JobqTable table, pg_uuid_t *id, Oid *db_oid)
 {
-	Relation	rel = table_open(meta_table_oid(table), AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Relation rel = table_open(meta_table_oid(table), AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
-	HeapTuple	tuple = systable_getnext(scan);
-	bool		found = HeapTupleIsValid(tuple);
-	bool		isnull;
+	HeapTuple tuple = systable_getnext(scan);
+	bool found = HeapTupleIsValid(tuple);
+	bool isnull;
 
 	if (found)
 	{
@@ -374,10 +365,10 @@ read_identity(JobqTable table, pg_uuid_t *id, Oid *db_oid)
 static bool
 has_row(JobqTable table)
 {
-	Relation	rel = table_open(meta_table_oid(table), AccessShareLock);
-	Snapshot	snapshot = RegisterSnapshot(GetLatestSnapshot());
+	Relation rel = table_open(meta_table_oid(table), AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
 	SysScanDesc scan = systable_beginscan(rel, InvalidOid, false, snapshot, 0, NULL);
-	bool		found = HeapTupleIsValid(systable_getnext(scan));
+	bool found = HeapTupleIsValid(systable_getnext(scan));
 
 	systable_endscan(scan);
 	UnregisterSnapshot(snapshot);
@@ -390,8 +381,8 @@ static void
 drop_stale_queues(void)
 {
 	HASH_SEQ_STATUS seq;
-	QueueInfo  *queue;
-	QueueName  *name;
+	QueueInfo *queue;
+	QueueName *name;
 
 	if (!queues_stale)
 		return;
@@ -414,9 +405,9 @@ drop_stale_queues(void)
 bool
 meta_adopted(void)
 {
-	pg_uuid_t	identity;
-	pg_uuid_t	origin;
-	Oid			db_oid = InvalidOid;
+	pg_uuid_t identity;
+	pg_uuid_t origin;
+	Oid db_oid = InvalidOid;
 
 	drop_stale_queues();
 	if (adopted_known)
@@ -428,7 +419,7 @@ meta_adopted(void)
 	{
 		/* nothing made here yet; otherwise it is a restore under way, whose tables may come in any order */
 		adopted = !has_row(TABLE_QUEUE) && !has_row(TABLE_JOB) && !has_row(TABLE_READY) && !has_row(TABLE_DELAYED) &&
-			!has_row(TABLE_LEASE) && !has_row(TABLE_DEAD);
+				  !has_row(TABLE_LEASE) && !has_row(TABLE_DEAD);
 		return adopted; /* not cached: the next row may change it */
 	}
 	adopted_known = true;
@@ -461,12 +452,12 @@ backoff_kind(const char *name)
 static QueueInfo *
 cache_queue(HeapTuple tuple, TupleDesc desc)
 {
-	Datum	   *v = palloc(desc->natts * sizeof(Datum)); /* an administrator may have added columns */
-	bool	   *n = palloc(desc->natts * sizeof(bool));
-	QueueInfo  *queue;
-	QueueName  *name;
-	bool		found;
-	int32		id;
+	Datum *v = palloc(desc->natts * sizeof(Datum)); /* an administrator may have added columns */
+	bool *n = palloc(desc->natts * sizeof(bool));
+	QueueInfo *queue;
+	QueueName *name;
+	bool found;
+	int32 id;
 
 #define COLUMN(col) v[Anum_queue_##col - 1], n[Anum_queue_##col - 1]
 #define VALUE(col) v[Anum_queue_##col - 1]
@@ -488,9 +479,10 @@ cache_queue(HeapTuple tuple, TupleDesc desc)
 	queue->backoff = backoff_kind(TextDatumGetCString(VALUE(backoff)));
 	queue->backoff_base = interval_or(COLUMN(backoff_base), 0);
 	queue->backoff_cap = interval_or(COLUMN(backoff_cap), PG_INT64_MAX);
-	queue->backoff_function = n[Anum_queue_backoff_function - 1]
-		? NULL
-		: MemoryContextStrdup(CacheMemoryContext, TextDatumGetCString(VALUE(backoff_function)));
+	queue->backoff_function =
+		n[Anum_queue_backoff_function - 1]
+			? NULL
+			: MemoryContextStrdup(CacheMemoryContext, TextDatumGetCString(VALUE(backoff_function)));
 	queue->keep_completed = interval_or(COLUMN(keep_completed), KEEP_FOREVER);
 	queue->dead_letter_queue = n[Anum_queue_dead_letter_queue - 1] ? 0 : DatumGetInt32(VALUE(dead_letter_queue));
 	queue->max_payload_bytes = DatumGetInt32(VALUE(max_payload_bytes));
@@ -511,16 +503,16 @@ cache_queue(HeapTuple tuple, TupleDesc desc)
 static QueueInfo *
 load_queue(int index, int attnum, RegProcedure procedure, Datum value)
 {
-	Relation	rel;
-	Snapshot	snapshot;
+	Relation rel;
+	Snapshot snapshot;
 	SysScanDesc scan;
 	ScanKeyData key;
-	HeapTuple	tuple;
-	QueueInfo  *queue = NULL;
+	HeapTuple tuple;
+	QueueInfo *queue = NULL;
 
 	if (queues_by_id == NULL)
 	{
-		HASHCTL		info;
+		HASHCTL info;
 
 		memset(&info, 0, sizeof(info));
 		info.hcxt = CacheMemoryContext;
@@ -564,13 +556,13 @@ renew_slot(QueueInfo *queue)
 QueueInfo *
 meta_queue(const text *name)
 {
-	char		key[JOBQ_MAX_QUEUE_NAME + 1];
-	QueueInfo  *queue = NULL;
+	char key[JOBQ_MAX_QUEUE_NAME + 1];
+	QueueInfo *queue = NULL;
 
 	drop_stale_queues();
 	if (VARSIZE_ANY_EXHDR(name) <= JOBQ_MAX_QUEUE_NAME)
 	{
-		QueueName  *entry = NULL;
+		QueueName *entry = NULL;
 
 		memset(key, 0, sizeof(key));
 		memcpy(key, VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name));
@@ -579,10 +571,10 @@ meta_queue(const text *name)
 		queue = entry ? renew_slot(entry->queue) : load_queue(1, Anum_queue_name, F_TEXTEQ, PointerGetDatum(name));
 	}
 	if (queue == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("queue \"%.*s\" does not exist", Min((int) VARSIZE_ANY_EXHDR(name), JOBQ_MAX_QUEUE_NAME), VARDATA_ANY(name)),
-				 errhint("Make it with jobq.create_queue(); names are case-sensitive.")));
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+						errmsg("queue \"%.*s\" does not exist", Min((int) VARSIZE_ANY_EXHDR(name), JOBQ_MAX_QUEUE_NAME),
+							   VARDATA_ANY(name)),
+						errhint("Make it with jobq.create_queue(); names are case-sensitive.")));
 	return queue;
 }
 
@@ -590,7 +582,7 @@ meta_queue(const text *name)
 QueueInfo *
 meta_queue_by_id(int32 id)
 {
-	QueueInfo  *queue = NULL;
+	QueueInfo *queue = NULL;
 
 	drop_stale_queues();
 	if (queues_by_id)

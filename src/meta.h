@@ -50,42 +50,42 @@ typedef enum BackoffKind
 /* A queue as cached by this session. The struct stays where it is for the session's life; its content is renewed in place. */
 typedef struct QueueInfo
 {
-	int32		id; /* hash key */
-	bool		exists;
-	bool		paused;
-	bool		notify;
-	char		name[JOBQ_MAX_QUEUE_NAME + 1];
-	char	   *owner;
-	int32		max_attempts;
-	int64		lease;		  /* microseconds */
-	int64		timeout;	  /* microseconds; 0: none */
+	int32 id; /* hash key */
+	bool exists;
+	bool paused;
+	bool notify;
+	char name[JOBQ_MAX_QUEUE_NAME + 1];
+	char *owner;
+	int32 max_attempts;
+	int64 lease;   /* microseconds */
+	int64 timeout; /* microseconds; 0: none */
 	BackoffKind backoff;
-	int64		backoff_base; /* microseconds */
-	int64		backoff_cap;  /* microseconds; PG_INT64_MAX: none */
-	char	   *backoff_function;
-	int64		keep_completed; /* microseconds; 0: nothing kept */
-	int32		dead_letter_queue; /* 0: none */
-	int32		max_payload_bytes;
-	QueueSlot  *slot; /* NULL: no slot was free */
-	uint32		slots_freed; /* when that was */
+	int64 backoff_base; /* microseconds */
+	int64 backoff_cap;  /* microseconds; PG_INT64_MAX: none */
+	char *backoff_function;
+	int64 keep_completed;    /* microseconds; 0: nothing kept */
+	int32 dead_letter_queue; /* 0: none */
+	int32 max_payload_bytes;
+	QueueSlot *slot;    /* NULL: no slot was free */
+	uint32 slots_freed; /* when that was */
 } QueueInfo;
 
 /* What a verb needs of the transaction and the database it runs in. */
 typedef enum VerbNeeds
 {
 	VERB_READS = 0,
-	VERB_WRITES = 1,	  /* not read-only, not in recovery, not parallel */
+	VERB_WRITES = 1,    /* not read-only, not in recovery, not parallel */
 	VERB_TAKES = 1 | 2, /* also READ COMMITTED, jobq.enabled and an adopted database */
-	VERB_WAITS = 4		 /* as VERB_TAKES, but writes nothing */
+	VERB_WAITS = 4      /* as VERB_TAKES, but writes nothing */
 } VerbNeeds;
 
 extern void meta_init(void);
 extern DbSlot *meta_begin(const char *verb, VerbNeeds needs);
 extern DbSlot *meta_db(void);
-extern Oid	meta_extension_oid(bool missing_ok);
-extern Oid	meta_table_oid(JobqTable table);
-extern Oid	meta_index_oid(JobqTable table, int n);
-extern Oid	meta_sequence_oid(JobqSequence sequence);
+extern Oid meta_extension_oid(bool missing_ok);
+extern Oid meta_table_oid(JobqTable table);
+extern Oid meta_index_oid(JobqTable table, int n);
+extern Oid meta_sequence_oid(JobqSequence sequence);
 extern QueueInfo *meta_queue(const text *name);
 extern QueueInfo *meta_queue_by_id(int32 id);
 extern QueueInfo *meta_queue_arg(FunctionCallInfo fcinfo, int argno);

@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 #include "utils/resowner.h"
 
+#include "debug.h"
 #include "ident.h"
 #include "overdue.h"
 #include "retire.h"
@@ -46,8 +47,10 @@ overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz end
 	for (int i = 0; i < n; i++)
 	{
 		TimestampTz ends = rows[i].lease_until;
-		TM_Result result = store_lease_lock(lease, &rows[i], LEASE_EXCLUSIVE, false);
+		TM_Result result;
 
+		DEBUG_POINT("lease-overdue");
+		result = store_lease_lock(lease, &rows[i], LEASE_EXCLUSIVE, false);
 		if (result == TM_Ok && rows[i].lease_until <= clock_now())
 			rows[kept++] = rows[i];
 		else if (result != TM_Deleted && busy)

@@ -122,9 +122,9 @@ copy_column(TupleTableSlot *to, int to_att, TupleTableSlot *from, int from_att)
 static Datum
 progress_of(const Attempt *attempt, int64 job_id, bool *isnull)
 {
-	char		key[32];
+	char key[32];
 	JsonbValue *value = NULL;
-	JsonbValue	buffer;
+	JsonbValue buffer;
 
 	if (attempt->progress)
 	{
@@ -142,23 +142,23 @@ progress_of(const Attempt *attempt, int64 job_id, bool *isnull)
 static bool
 may_have_failed(TupleTableSlot *job, const Attempt *a)
 {
-	bool		isnull;
-	Datum		headers;
-	JsonbValue	buffer;
+	bool isnull;
+	Datum headers;
+	JsonbValue buffer;
 
 	if (a->attempt > (a->token != 0 ? 1 : 0))
 		return true;
 	headers = slot_datum(job, Anum_job_headers, &isnull);
 	return !isnull && JB_ROOT_IS_OBJECT(DatumGetJsonbP(headers)) &&
-		getKeyJsonValueFromContainer(&DatumGetJsonbP(headers)->root, "jobq_origin", 11, &buffer) != NULL;
+		   getKeyJsonValueFromContainer(&DatumGetJsonbP(headers)->root, "jobq_origin", 11, &buffer) != NULL;
 }
 
 /* Sets a column to the job's failed attempts, which are taken out of jobq.failure; only looks when there can be any. */
 static void
 move_failures(TupleTableSlot *to, int attnum, int64 job_id, bool any)
 {
-	bool		isnull = true;
-	Datum		failures = any ? store_failures_take(job_id, &isnull) : (Datum) 0;
+	bool isnull = true;
+	Datum failures = any ? store_failures_take(job_id, &isnull) : (Datum) 0;
 
 	if (!isnull)
 		slot_set(to, attnum, failures);
@@ -168,13 +168,14 @@ move_failures(TupleTableSlot *to, int attnum, int64 job_id, bool any)
 static void
 add_history(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const Attempt *a)
 {
-	TimestampTz expiry = queue->keep_completed == KEEP_FOREVER ? DT_NOEND : timestamp_add(r->now, queue->keep_completed);
-	JobqTable	which = store_history_table(expiry, r->now);
+	TimestampTz expiry =
+		queue->keep_completed == KEEP_FOREVER ? DT_NOEND : timestamp_add(r->now, queue->keep_completed);
+	JobqTable which = store_history_table(expiry, r->now);
 	StoreTable *history;
 	TupleTableSlot *slot;
-	int64		job_id;
-	bool		isnull;
-	Datum		datum;
+	int64 job_id;
+	bool isnull;
+	Datum datum;
 
 	if (r->nhistory > 0 && which != r->history_table)
 		flush_history(r);
@@ -216,7 +217,7 @@ add_history(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const 
 bool
 retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const Attempt *attempt)
 {
-	int64		job_id = DatumGetInt64(slot_value(job, Anum_job_id));
+	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
 
 	if (!delete_row(r, job))
 		return false;
@@ -231,7 +232,7 @@ retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, cons
 bool
 retire_delete(Retire *r, TupleTableSlot *job)
 {
-	int64		job_id = DatumGetInt64(slot_value(job, Anum_job_id));
+	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
 
 	if (!delete_row(r, job))
 		return false;
@@ -242,7 +243,7 @@ retire_delete(Retire *r, TupleTableSlot *job)
 void
 retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, TimestampTz visible_at)
 {
-	Ticket		ticket;
+	Ticket ticket;
 	TupleTableSlot *slot;
 
 	memset(&ticket, 0, sizeof(ticket));
@@ -276,8 +277,8 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 static const text *
 cut_error(const text *error)
 {
-	int			bytes;
-	int			kept;
+	int bytes;
+	int kept;
 
 	if (error == NULL)
 		return NULL;
@@ -291,7 +292,7 @@ cut_error(const text *error)
 static void
 set_string(JsonbParseState **state, const char *key, const char *value)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	v.type = jbvString;
 	v.val.string.val = unconstify(char *, key);
@@ -305,7 +306,7 @@ set_string(JsonbParseState **state, const char *key, const char *value)
 static void
 set_number(JsonbParseState **state, const char *key, int64 value)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	v.type = jbvString;
 	v.val.string.val = unconstify(char *, key);
@@ -321,8 +322,8 @@ Datum
 retire_origin_headers(Datum headers, bool isnull, const Origin *from)
 {
 	JsonbParseState *state = NULL;
-	Jsonb	   *origin;
-	char		died[MAXDATELEN + 1];
+	Jsonb *origin;
+	char died[MAXDATELEN + 1];
 
 	(void) pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
 	(void) pushJsonbValue(&state, WJB_KEY, &(JsonbValue){.type = jbvString, .val.string = {11, "jobq_origin"}});
@@ -346,14 +347,15 @@ retire_origin_headers(Datum headers, bool isnull, const Origin *from)
 
 /* A dead job becomes a new job of the queue that its own routes dead letters to. */
 static void
-route_on(Retire *r, QueueInfo *from, QueueInfo *to, TupleTableSlot *job, int attempts, const char *reason, const text *error)
+route_on(Retire *r, QueueInfo *from, QueueInfo *to, TupleTableSlot *job, int attempts, const char *reason,
+		 const text *error)
 {
 	TupleTableSlot *slot = store_slot(r->job, 0);
 	TupleTableSlot *copy;
-	int64		id = ident_job_id(meta_db());
-	Origin		origin = {from->name, DatumGetInt64(slot_value(job, Anum_job_id)), attempts, reason, error, r->now};
-	bool		isnull;
-	Datum		headers = slot_datum(job, Anum_job_headers, &isnull);
+	int64 id = ident_job_id(meta_db());
+	Origin origin = {from->name, DatumGetInt64(slot_value(job, Anum_job_id)), attempts, reason, error, r->now};
+	bool isnull;
+	Datum headers = slot_datum(job, Anum_job_headers, &isnull);
 
 	slot_getallattrs(job);
 	slot_set(slot, Anum_job_id, Int64GetDatum(id));
@@ -406,12 +408,12 @@ bury(Retire *r, QueueInfo *queue, TupleTableSlot *job, int attempts, const char 
 }
 
 FailResult
-retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *attempt, const text *error, const char *reason,
-			int64 retry_in, bool retry)
+retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *attempt, const text *error,
+			const char *reason, int64 retry_in, bool retry)
 {
-	int64		job_id = DatumGetInt64(slot_value(job, Anum_job_id));
-	int32		max_attempts = DatumGetInt32(slot_value(job, Anum_job_max_attempts));
-	QueueInfo  *onward = NULL;
+	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
+	int32 max_attempts = DatumGetInt32(slot_value(job, Anum_job_max_attempts));
+	QueueInfo *onward = NULL;
 
 	error = cut_error(error);
 	xact_count(queue, TOTAL_FAILED, 1);
@@ -443,16 +445,17 @@ TakeResult
 retire_take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, Ticket *ticket, JobqTable *from)
 {
 	static const JobqTable places[] = {TABLE_READY, TABLE_DELAYED};
-	int64		job_id = DatumGetInt64(slot_value(job, Anum_job_id));
-	int16		priority = DatumGetInt16(slot_value(job, Anum_job_priority));
-	bool		busy = false;
+	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
+	int16 priority = DatumGetInt16(slot_value(job, Anum_job_priority));
+	bool busy = false;
 
 	for (int i = 0; i < lengthof(places); i++)
 	{
-		StoreTable *t = places[i] == TABLE_READY ? open_once(&r->ready, TABLE_READY) : open_once(&r->delayed, TABLE_DELAYED);
-		Snapshot	snapshot = store_snapshot();
-		bool		found = store_ticket_find(places[i], t, snapshot, job_id, queue->id, priority, ticket);
-		TM_Result	result = TM_Deleted;
+		StoreTable *t =
+			places[i] == TABLE_READY ? open_once(&r->ready, TABLE_READY) : open_once(&r->delayed, TABLE_DELAYED);
+		Snapshot snapshot = store_snapshot();
+		bool found = store_ticket_find(places[i], t, snapshot, job_id, queue->id, priority, ticket);
+		TM_Result result = TM_Deleted;
 
 		if (found)
 		{

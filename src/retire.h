@@ -29,31 +29,31 @@ typedef struct Retire
 	StoreTable *delayed;
 	StoreTable *dead;
 	StoreTable *history[NUM_TABLES - TABLE_HISTORY];
-	int			nhistory; /* pending history rows, all for history_table */
-	JobqTable	history_table;
+	int nhistory; /* pending history rows, all for history_table */
+	JobqTable history_table;
 	TimestampTz now;
 	TupleTableSlot *read_slots[STORE_BATCH]; /* of retire_job */
-	int			next_read;
-	bool		batched; /* jobs are read with retire_job only: history rows may be written together */
+	int next_read;
+	bool batched; /* jobs are read with retire_job only: history rows may be written together */
 } Retire;
 
 /* What is known of the attempt that ends; token 0: none was running. */
 typedef struct Attempt
 {
-	int64		token;
-	int32		attempt; /* the number of the attempt that ends, or the attempts counted so far */
+	int64 token;
+	int32 attempt; /* the number of the attempt that ends, or the attempts counted so far */
 	TimestampTz started;
-	text	   *worker;
-	Jsonb	   *progress; /* the lease's object by job id, or NULL */
-	Jsonb	   *result;
+	text *worker;
+	Jsonb *progress; /* the lease's object by job id, or NULL */
+	Jsonb *result;
 } Attempt;
 
 /* Where a job comes from that died: for its headers when it is routed on or redriven. */
 typedef struct Origin
 {
 	const char *queue;
-	int64		job_id;
-	int32		attempts;
+	int64 job_id;
+	int32 attempts;
 	const char *reason;
 	const text *error; /* NULL: none, or told elsewhere */
 	TimestampTz died;
@@ -81,8 +81,8 @@ extern bool retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char
  * A failed attempt: keeps the error, then puts the job back (after retry_in microseconds, or the queue's backoff when that is
  * RETRY_IN_DEFAULT) or makes it a dead letter. reason: of the death if it dies ('max_attempts', 'lease_expired', 'rejected').
  */
-extern FailResult retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *attempt, const text *error,
-							  const char *reason, int64 retry_in, bool retry);
+extern FailResult retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *attempt,
+							  const text *error, const char *reason, int64 retry_in, bool retry);
 
 /* Puts a job back: into ready, lane returned, under a new seq, or into delayed when visible_at is still to come. attempt: counted so far. */
 extern void retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, TimestampTz visible_at);

@@ -22,19 +22,19 @@
 
 typedef struct QueueKey
 {
-	Oid			db_oid;
-	int32		queue_id;
+	Oid db_oid;
+	int32 queue_id;
 } QueueKey;
 
 typedef struct QueueEntry
 {
-	QueueKey	key;
-	int32		index;
+	QueueKey key;
+	int32 index;
 } QueueEntry;
 
 JobqShared *jobq_shared = NULL;
-DbSlot	   *jobq_dbs = NULL;
-QueueSlot  *jobq_queues = NULL;
+DbSlot *jobq_dbs = NULL;
+QueueSlot *jobq_queues = NULL;
 ClaimCursor *jobq_cursors = NULL;
 
 static HTAB *queue_hash = NULL;
@@ -44,7 +44,7 @@ static shmem_startup_hook_type prev_shmem_startup_hook = NULL;
 static Size
 shared_size(void)
 {
-	Size		size = MAXALIGN(sizeof(JobqShared));
+	Size size = MAXALIGN(sizeof(JobqShared));
 
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_databases, sizeof(DbSlot))));
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_queues, sizeof(QueueSlot))));
@@ -65,7 +65,7 @@ request_shmem(void)
 static void
 init_shared(char *base)
 {
-	int			tranche = GetNamedLWLockTranche("jobq")->lock.tranche;
+	int tranche = GetNamedLWLockTranche("jobq")->lock.tranche;
 
 	jobq_shared->free_cursor = 0;
 	jobq_shared->launcher_latch = NULL;
@@ -108,9 +108,9 @@ init_shared(char *base)
 static void
 startup_shmem(void)
 {
-	bool		found;
-	HASHCTL		info;
-	char	   *base;
+	bool found;
+	HASHCTL info;
+	char *base;
 
 	if (prev_shmem_startup_hook)
 		prev_shmem_startup_hook();
@@ -155,7 +155,7 @@ cursor_free(int32 index)
 int32
 shmem_cursor_alloc(void)
 {
-	int32		index;
+	int32 index;
 
 	SpinLockAcquire(&jobq_shared->cursor_mutex);
 	index = jobq_shared->free_cursor;
@@ -179,11 +179,11 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 	LWLockAcquire(&slot->cursor_lock, LW_EXCLUSIVE);
 	for (int lane = 0; lane < NUM_LANES; lane++)
 	{
-		int32		index = slot->lane_head[lane];
+		int32 index = slot->lane_head[lane];
 
 		while (index >= 0)
 		{
-			int32		next = jobq_cursors[index].next;
+			int32 next = jobq_cursors[index].next;
 
 			cursor_free(index);
 			index = next;
@@ -216,10 +216,10 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 QueueSlot *
 shmem_queue(Oid db_oid, Oid ext_oid, int32 queue_id)
 {
-	QueueKey	key;
+	QueueKey key;
 	QueueEntry *entry;
-	QueueSlot  *slot = NULL;
-	bool		found;
+	QueueSlot *slot = NULL;
+	bool found;
 
 	memset(&key, 0, sizeof(key));
 	key.db_oid = db_oid;
@@ -241,7 +241,7 @@ shmem_queue(Oid db_oid, Oid ext_oid, int32 queue_id)
 		slot = &jobq_queues[entry->index];
 	else
 	{
-		int			i;
+		int i;
 
 		for (i = 0; i < jobq_max_queues && OidIsValid(jobq_queues[i].db_oid); i++)
 			;
@@ -263,9 +263,9 @@ shmem_queue(Oid db_oid, Oid ext_oid, int32 queue_id)
 void
 shmem_queue_free(Oid db_oid, int32 queue_id)
 {
-	QueueKey	key;
+	QueueKey key;
 	QueueEntry *entry;
-	QueueSlot  *slot = NULL;
+	QueueSlot *slot = NULL;
 
 	memset(&key, 0, sizeof(key));
 	key.db_oid = db_oid;
@@ -291,15 +291,15 @@ shmem_queue_sweep(Oid db_oid, const int32 *ids, int n)
 {
 	for (int i = 0; i < jobq_max_queues; i++)
 	{
-		int32		queue_id = jobq_queues[i].queue_id;
-		int			lo = 0;
-		int			hi = n;
+		int32 queue_id = jobq_queues[i].queue_id;
+		int lo = 0;
+		int hi = n;
 
 		if (jobq_queues[i].db_oid != db_oid)
 			continue;
 		while (lo < hi)
 		{
-			int			mid = lo + (hi - lo) / 2;
+			int mid = lo + (hi - lo) / 2;
 
 			if (ids[mid] < queue_id)
 				lo = mid + 1;
@@ -314,7 +314,7 @@ shmem_queue_sweep(Oid db_oid, const int32 *ids, int n)
 static void
 db_slot_reset(DbSlot *db, Oid db_oid, Oid ext_oid)
 {
-	Latch	   *latch;
+	Latch *latch;
 
 	SpinLockAcquire(&db->mutex);
 	latch = db->scheduler_latch;
@@ -352,7 +352,7 @@ shmem_db_find(Oid db_oid)
 DbSlot *
 shmem_db(Oid db_oid, Oid ext_oid)
 {
-	DbSlot	   *db;
+	DbSlot *db;
 
 	LWLockAcquire(&jobq_shared->lock, LW_SHARED);
 	db = shmem_db_find(db_oid);
@@ -374,10 +374,8 @@ shmem_db(Oid db_oid, Oid ext_oid)
 		/* it gives back the slots of databases that are gone, or no longer have the extension */
 		jobq_shared->dbs_overflowed = true;
 		shmem_wake_launcher();
-		ereport(ERROR,
-				(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
-				 errmsg("too many databases use jobq"),
-				 errhint("Raise jobq.max_databases and restart the server.")));
+		ereport(ERROR, (errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED), errmsg("too many databases use jobq"),
+						errhint("Raise jobq.max_databases and restart the server.")));
 	}
 	return db;
 }
@@ -386,14 +384,14 @@ shmem_db(Oid db_oid, Oid ext_oid)
 void
 shmem_db_free(Oid db_oid)
 {
-	DbSlot	   *db;
+	DbSlot *db;
 
 	LWLockAcquire(&jobq_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < jobq_max_queues; i++)
 	{
 		if (jobq_queues[i].db_oid == db_oid)
 		{
-			QueueKey	key;
+			QueueKey key;
 
 			memset(&key, 0, sizeof(key));
 			key.db_oid = db_oid;
@@ -410,14 +408,14 @@ shmem_db_free(Oid db_oid)
 
 	for (int i = 0; i < ROLLBACK_SLOTS; i++)
 		if (jobq_shared->rollbacks[i].db_oid == db_oid && jobq_shared->rollbacks[i].job_id != 0)
-			shmem_rollback_clear(db_oid, jobq_shared->rollbacks[i].job_id);
+			shmem_rollback_clear(db_oid, jobq_shared->rollbacks[i].job_id, PG_INT32_MAX);
 }
 
 /* Makes the launcher look at its databases. Cannot fail. */
 void
 shmem_wake_launcher(void)
 {
-	Latch	   *latch;
+	Latch *latch;
 
 	SpinLockAcquire(&jobq_shared->launcher_mutex);
 	latch = jobq_shared->launcher_latch;
@@ -430,8 +428,8 @@ shmem_wake_launcher(void)
 void
 shmem_wake_scheduler(DbSlot *db)
 {
-	Latch	   *latch;
-	bool		start = false;
+	Latch *latch;
+	bool start = false;
 
 	SpinLockAcquire(&db->mutex);
 	latch = db->scheduler_latch;
@@ -449,15 +447,15 @@ done_index(int64 job_id, int64 token)
 {
 	return hash_combine(murmurhash32((uint32) job_id ^ (uint32) (job_id >> 32)),
 						murmurhash32((uint32) token ^ (uint32) (token >> 32))) %
-		DONE_SLOTS;
+		   DONE_SLOTS;
 }
 
 /* Remembers that (job, token) was completed, for a caller who lost the answer. Bounded: a later pair may take the place. */
 void
 shmem_done_remember(Oid db_oid, int64 job_id, int64 token)
 {
-	uint32		i = done_index(job_id, token);
-	slock_t    *mutex = &jobq_shared->done_mutex[i % DONE_LOCKS];
+	uint32 i = done_index(job_id, token);
+	slock_t *mutex = &jobq_shared->done_mutex[i % DONE_LOCKS];
 
 	SpinLockAcquire(mutex);
 	jobq_shared->done[i].db_oid = db_oid;
@@ -469,13 +467,13 @@ shmem_done_remember(Oid db_oid, int64 job_id, int64 token)
 bool
 shmem_done_known(Oid db_oid, int64 job_id, int64 token)
 {
-	uint32		i = done_index(job_id, token);
-	slock_t    *mutex = &jobq_shared->done_mutex[i % DONE_LOCKS];
-	bool		known;
+	uint32 i = done_index(job_id, token);
+	slock_t *mutex = &jobq_shared->done_mutex[i % DONE_LOCKS];
+	bool known;
 
 	SpinLockAcquire(mutex);
 	known = jobq_shared->done[i].job_id == job_id && jobq_shared->done[i].token == token &&
-		jobq_shared->done[i].db_oid == db_oid;
+			jobq_shared->done[i].db_oid == db_oid;
 	SpinLockRelease(mutex);
 	return known;
 }
@@ -491,7 +489,7 @@ void
 shmem_rollback_add(Oid db_oid, int32 queue_id, int64 job_id, DbSlot *db)
 {
 	RollbackSlot *slot = rollback_slot(job_id);
-	bool		limit;
+	bool limit;
 
 	SpinLockAcquire(&jobq_shared->rollback_mutex);
 	/* a claim passes over a job that has reached the limit: its mark must stay until the scheduler has dealt with it */
@@ -520,16 +518,16 @@ shmem_rollback_add(Oid db_oid, int32 queue_id, int64 job_id, DbSlot *db)
 	}
 }
 
-/* Forgets the rolled-back claims of a job. */
+/* Forgets the rolled-back claims of a job, unless there are more than so many. */
 void
-shmem_rollback_clear(Oid db_oid, int64 job_id)
+shmem_rollback_clear(Oid db_oid, int64 job_id, int at_most)
 {
 	RollbackSlot *slot = rollback_slot(job_id);
 
 	if (slot->job_id != job_id)
 		return;
 	SpinLockAcquire(&jobq_shared->rollback_mutex);
-	if (slot->job_id == job_id && slot->db_oid == db_oid)
+	if (slot->job_id == job_id && slot->db_oid == db_oid && slot->count <= at_most)
 	{
 		slot->job_id = 0;
 		pg_atomic_fetch_sub_u32(&jobq_shared->nrollbacks, 1);
@@ -542,7 +540,7 @@ int
 shmem_rollback_count(Oid db_oid, int64 job_id)
 {
 	RollbackSlot *slot = rollback_slot(job_id);
-	int			count = 0;
+	int count = 0;
 
 	if (pg_atomic_read_u32(&jobq_shared->nrollbacks) == 0 || slot->job_id != job_id)
 		return 0;
@@ -557,7 +555,7 @@ shmem_rollback_count(Oid db_oid, int64 job_id)
 int64
 shmem_rollback_next(Oid db_oid, int at_least, int *position, int32 *queue_id)
 {
-	int64		job_id = 0;
+	int64 job_id = 0;
 
 	SpinLockAcquire(&jobq_shared->rollback_mutex);
 	while (*position < ROLLBACK_SLOTS && job_id == 0)

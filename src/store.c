@@ -33,7 +33,7 @@
 /* Executor state for a table with indexes that are not ours. */
 typedef struct StoreGeneric
 {
-	EState	   *estate;
+	EState *estate;
 	ResultRelInfo *rri;
 } StoreGeneric;
 
@@ -68,8 +68,8 @@ StoreTable *
 store_open(JobqTable which)
 {
 	StoreTable *t = palloc0(sizeof(StoreTable));
-	List	   *indexes;
-	int			known = 0;
+	List *indexes;
+	int known = 0;
 
 	t->which = which;
 	t->rel = table_open(meta_table_oid(which), RowExclusiveLock);
@@ -161,26 +161,20 @@ index_wants(StoreTable *t, int n, TupleTableSlot *slot)
 static void
 index_enter(StoreTable *t, int n, TupleTableSlot *slot, IndexInfo *info)
 {
-	Relation	index = store_index(t, n);
-	Datum		values[INDEX_MAX_KEYS];
-	bool		isnull[INDEX_MAX_KEYS];
-	int			natts = IndexRelationGetNumberOfAttributes(index);
+	Relation index = store_index(t, n);
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+	int natts = IndexRelationGetNumberOfAttributes(index);
 
 	for (int i = 0; i < natts; i++)
 	{
-		AttrNumber	attnum = index->rd_index->indkey.values[i];
+		AttrNumber attnum = index->rd_index->indkey.values[i];
 
 		values[i] = slot->tts_values[attnum - 1];
 		isnull[i] = slot->tts_isnull[attnum - 1];
 	}
-	index_insert(index,
-				 values,
-				 isnull,
-				 &slot->tts_tid,
-				 t->rel,
-				 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO,
-				 false,
-				 info);
+	index_insert(index, values, isnull, &slot->tts_tid, t->rel,
+				 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
 }
 
 /* Enters rows into every index of the table. */
@@ -199,7 +193,7 @@ enter_indexes(StoreTable *t, TupleTableSlot **slots, int n)
 	}
 	for (int index = 0; index < t->nindexes; index++)
 	{
-		IndexInfo  *info = NULL;
+		IndexInfo *info = NULL;
 
 		for (int i = 0; i < n; i++)
 		{
@@ -223,7 +217,7 @@ enter_indexes(StoreTable *t, TupleTableSlot **slots, int n)
 void
 store_insert(StoreTable *t, TupleTableSlot **slots, int n)
 {
-	CommandId	cid = GetCurrentCommandId(true);
+	CommandId cid = GetCurrentCommandId(true);
 
 	for (int i = 0; i < n; i++)
 		if (TTS_EMPTY(slots[i]))
@@ -244,7 +238,8 @@ store_delete(StoreTable *t, ItemPointer tid, bool wait)
 {
 	TM_FailureData failure;
 
-	return table_tuple_delete(t->rel, tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot, wait, &failure, false);
+	return table_tuple_delete(t->rel, tid, GetCurrentCommandId(true), InvalidSnapshot, InvalidSnapshot, wait, &failure,
+							  false);
 }
 
 /* A registered snapshot that shows every commit until now. */
@@ -295,7 +290,7 @@ store_job_fetch(StoreTable *job, Snapshot snapshot, int64 id, ItemPointer hint, 
 {
 	ScanKeyData key;
 	IndexScanDesc desc;
-	bool		found;
+	bool found;
 
 	if (hint && ItemPointerIsValid(hint))
 	{
@@ -325,23 +320,16 @@ store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *sl
 {
 	TM_FailureData failure;
 
-	return table_tuple_lock(t->rel,
-							tid,
-							snapshot,
-							slot,
-							GetCurrentCommandId(true),
-							mode,
-							wait ? LockWaitBlock : LockWaitSkip,
-							0,
-							&failure);
+	return table_tuple_lock(t->rel, tid, snapshot, slot, GetCurrentCommandId(true), mode,
+							wait ? LockWaitBlock : LockWaitSkip, 0, &failure);
 }
 
 /* Replaces the row at tid, which the caller has locked, by the one in a slot of store_slot. */
 TM_Result
 store_update(StoreTable *t, ItemPointer tid, TupleTableSlot *slot)
 {
-	TM_Result	result;
-	bool		new_entries;
+	TM_Result result;
+	bool new_entries;
 
 	if (TTS_EMPTY(slot))
 		ExecStoreVirtualTuple(slot);

@@ -163,12 +163,12 @@ typedef struct StoreTable StoreTable;
 /* An open table. Lives in the memory context of the call. */
 struct StoreTable
 {
-	JobqTable	which;
-	Relation	rel;
+	JobqTable which;
+	Relation rel;
 	BlockNumber nblocks; /* when last asked; a hint's block must lie below */
-	LOCKMODE	release; /* by store_close; NoLock: the locks stay until the transaction ends */
-	int			nindexes;
-	Relation	indexes[MAX_INDEXES];
+	LOCKMODE release;    /* by store_close; NoLock: the locks stay until the transaction ends */
+	int nindexes;
+	Relation indexes[MAX_INDEXES];
 	TupleTableSlot *slots[STORE_BATCH];
 	TupleTableSlot *read_slot;
 	struct StoreGeneric *generic; /* set when the table has indexes that are not ours */
@@ -178,33 +178,33 @@ struct StoreTable
 typedef struct Ticket
 {
 	ItemPointerData tid;
-	int64		seq;		/* ready */
+	int64 seq;              /* ready */
 	TimestampTz visible_at; /* delayed */
-	int64		job_id;
-	int32		queue_id;
-	int32		attempt; /* counted so far */
-	int16		lane;
-	int16		priority;
+	int64 job_id;
+	int32 queue_id;
+	int32 attempt; /* counted so far */
+	int16 lane;
+	int16 priority;
 	ItemPointerData job_tid; /* hint */
-	bool		mine;		 /* made by this very transaction */
+	bool mine;               /* made by this very transaction */
 } Ticket;
 
 /* A lease as read. jobs are in the order they were taken. */
 typedef struct Lease
 {
 	ItemPointerData tid;
-	int64		token;
+	int64 token;
 	TimestampTz started;
 	TimestampTz lease_until;
 	TimestampTz deadline; /* DT_NOEND: none */
-	uint64		cancel;
-	int32		queue_id;
-	int			njobs;
-	int64		job_ids[JOBQ_MAX_LEASE_JOBS];
+	uint64 cancel;
+	int32 queue_id;
+	int njobs;
+	int64 job_ids[JOBQ_MAX_LEASE_JOBS];
 	ItemPointerData job_tids[JOBQ_MAX_LEASE_JOBS];
-	int32		attempts[JOBQ_MAX_LEASE_JOBS]; /* number of the running attempt */
-	text	   *worker;
-	Jsonb	   *progress; /* object by job id, or NULL */
+	int32 attempts[JOBQ_MAX_LEASE_JOBS]; /* number of the running attempt */
+	text *worker;
+	Jsonb *progress; /* object by job id, or NULL */
 } Lease;
 
 typedef enum LeaseLock
@@ -220,7 +220,8 @@ extern void store_close(StoreTable *t);
 extern TupleTableSlot *store_slot(StoreTable *t, int n);
 extern void store_insert(StoreTable *t, TupleTableSlot **slots, int n);
 extern TM_Result store_delete(StoreTable *t, ItemPointer tid, bool wait);
-extern TM_Result store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode, bool wait);
+extern TM_Result store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode,
+							bool wait);
 extern TM_Result store_update(StoreTable *t, ItemPointer tid, TupleTableSlot *slot);
 extern TupleTableSlot *store_read_slot(StoreTable *t);
 extern TableScanDesc store_heap_begin(StoreTable *t, Snapshot snapshot);
@@ -247,12 +248,14 @@ extern bool store_job_fetch(StoreTable *job, Snapshot snapshot, int64 id, ItemPo
 extern void store_ready_fill(TupleTableSlot *slot, const Ticket *ticket);
 extern void store_delayed_fill(TupleTableSlot *slot, const Ticket *ticket);
 extern void store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket);
-extern void store_ready_scan(StoreScan *scan, StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo,
-							 int64 hi);
-extern bool store_ready_next_priority(StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int above, int16 *priority);
-extern void store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int32 queue_id, TimestampTz lo, TimestampTz hi);
-extern bool store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_id, int32 queue_id, int16 priority,
-							  Ticket *ticket);
+extern void store_ready_scan(StoreScan *scan, StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane,
+							 int priority, int64 lo, int64 hi);
+extern bool store_ready_next_priority(StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int above,
+									  int16 *priority);
+extern void store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int32 queue_id, TimestampTz lo,
+							   TimestampTz hi);
+extern bool store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_id, int32 queue_id,
+							  int16 priority, Ticket *ticket);
 
 /* leases */
 extern void store_lease_insert(StoreTable *lease, const Lease *row);
@@ -305,7 +308,7 @@ typedef struct StoreWalk
 {
 	IndexScanDesc desc;
 	TupleTableSlot *slot;
-	int			walked; /* entries so far */
+	int walked; /* entries so far */
 } StoreWalk;
 
 extern StoreTable *store_open_read(JobqTable which);

@@ -41,7 +41,7 @@ store_failure_insert(int64 job_id, int attempt, TimestampTz at, const text *erro
 static void
 push_key(JsonbParseState **state, const char *key)
 {
-	JsonbValue	v;
+	JsonbValue v;
 
 	v.type = jbvString;
 	v.val.string.val = unconstify(char *, key);
@@ -52,10 +52,10 @@ push_key(JsonbParseState **state, const char *key)
 static void
 push_failure(JsonbParseState **state, TupleTableSlot *slot)
 {
-	JsonbValue	v;
-	char		when[MAXDATELEN + 1];
-	bool		isnull;
-	Datum		error = slot_datum(slot, Anum_failure_error, &isnull);
+	JsonbValue v;
+	char when[MAXDATELEN + 1];
+	bool isnull;
+	Datum error = slot_datum(slot, Anum_failure_error, &isnull);
 
 	(void) pushJsonbValue(state, WJB_BEGIN_OBJECT, NULL);
 	push_key(state, "attempt");
@@ -85,11 +85,11 @@ Datum
 store_failures_take(int64 job_id, bool *isnull)
 {
 	StoreTable *failure = store_open(TABLE_FAILURE);
-	Snapshot	snapshot = store_snapshot();
+	Snapshot snapshot = store_snapshot();
 	JsonbParseState *state = NULL;
 	ScanKeyData key;
-	StoreScan	scan;
-	Datum		result = (Datum) 0;
+	StoreScan scan;
+	Datum result = (Datum) 0;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
 	store_scan_begin(&scan, failure, INDEX_FAILURE_JOB, snapshot, &key, 1);
@@ -116,9 +116,9 @@ void
 store_failures_delete(int64 job_id)
 {
 	StoreTable *failure = store_open(TABLE_FAILURE);
-	Snapshot	snapshot = store_snapshot();
+	Snapshot snapshot = store_snapshot();
 	ScanKeyData key;
-	StoreScan	scan;
+	StoreScan scan;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
 	store_scan_begin(&scan, failure, INDEX_FAILURE_JOB, snapshot, &key, 1);
@@ -138,9 +138,9 @@ void
 store_failures_move(int64 from, int64 to, int shift)
 {
 	StoreTable *failure = store_open(TABLE_FAILURE);
-	Snapshot	snapshot = store_snapshot();
+	Snapshot snapshot = store_snapshot();
 	ScanKeyData key;
-	StoreScan	scan;
+	StoreScan scan;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(from));
 	store_scan_begin(&scan, failure, INDEX_FAILURE_JOB, snapshot, &key, 1);
@@ -148,12 +148,13 @@ store_failures_move(int64 from, int64 to, int shift)
 	{
 		TupleTableSlot *copy = store_slot(failure, 0);
 		ItemPointerData tid = scan.slot->tts_tid;
-		bool		isnull;
-		Datum		error = slot_datum(scan.slot, Anum_failure_error, &isnull);
+		bool isnull;
+		Datum error = slot_datum(scan.slot, Anum_failure_error, &isnull);
 
 		slot_set(copy, Anum_failure_job_id, Int64GetDatum(to));
 		slot_set(copy, Anum_failure_at, slot_value(scan.slot, Anum_failure_at));
-		slot_set(copy, Anum_failure_attempt, Int32GetDatum(DatumGetInt32(slot_value(scan.slot, Anum_failure_attempt)) - shift));
+		slot_set(copy, Anum_failure_attempt,
+				 Int32GetDatum(DatumGetInt32(slot_value(scan.slot, Anum_failure_attempt)) - shift));
 		if (!isnull)
 			slot_set(copy, Anum_failure_error, error);
 		store_insert(failure, &copy, 1);

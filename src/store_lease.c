@@ -24,8 +24,8 @@
 static Datum
 flat_array(const void *elements, int n, int size, Oid type)
 {
-	int			bytes = ARR_OVERHEAD_NONULLS(1) + n * size;
-	ArrayType  *array = palloc0(bytes);
+	int bytes = ARR_OVERHEAD_NONULLS(1) + n * size;
+	ArrayType *array = palloc0(bytes);
 
 	SET_VARSIZE(array, bytes);
 	array->ndim = 1;
@@ -41,8 +41,8 @@ flat_array(const void *elements, int n, int size, Oid type)
 static int
 flat_elements(Datum datum, void *elements, int size)
 {
-	ArrayType  *array = DatumGetArrayTypeP(datum);
-	int			n = ARR_NDIM(array) == 1 ? ARR_DIMS(array)[0] : 0;
+	ArrayType *array = DatumGetArrayTypeP(datum);
+	int n = ARR_NDIM(array) == 1 ? ARR_DIMS(array)[0] : 0;
 
 	if (n < 1 || n > JOBQ_MAX_LEASE_JOBS || ARR_HASNULL(array))
 		elog(ERROR, "malformed array in jobq.lease");
@@ -83,8 +83,8 @@ store_lease_insert(StoreTable *lease, const Lease *row)
 void
 store_lease_read(TupleTableSlot *slot, Lease *row)
 {
-	bool		isnull;
-	Datum		datum;
+	bool isnull;
+	Datum datum;
 
 	slot_getallattrs(slot);
 	row->tid = slot->tts_tid;
@@ -108,9 +108,9 @@ store_lease_read(TupleTableSlot *slot, Lease *row)
 bool
 store_lease_find(StoreTable *lease, Snapshot snapshot, int64 token, Lease *row)
 {
-	StoreScan	scan;
+	StoreScan scan;
 	ScanKeyData key;
-	bool		found;
+	bool found;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(token));
 	store_scan_begin(&scan, lease, INDEX_LEASE_PKEY, snapshot, &key, 1);
@@ -130,8 +130,8 @@ store_lease_lock(StoreTable *lease, Lease *row, LeaseLock lock, bool wait)
 {
 	static const LockTupleMode modes[] = {LockTupleKeyShare, LockTupleNoKeyExclusive, LockTupleExclusive};
 	TupleTableSlot *slot = store_read_slot(lease);
-	Snapshot	snapshot = store_snapshot();
-	TM_Result	result = store_lock(lease, &row->tid, snapshot, slot, modes[lock], wait);
+	Snapshot snapshot = store_snapshot();
+	TM_Result result = store_lock(lease, &row->tid, snapshot, slot, modes[lock], wait);
 
 	store_snapshot_done(snapshot);
 	if (result == TM_Ok)
@@ -145,7 +145,7 @@ TM_Result
 store_lease_update(StoreTable *lease, Lease *row)
 {
 	TupleTableSlot *slot = store_slot(lease, 0);
-	TM_Result	result;
+	TM_Result result;
 
 	lease_fill(slot, row);
 	result = store_update(lease, &row->tid, slot);
@@ -159,12 +159,12 @@ store_lease_of_job(StoreTable *lease, Snapshot snapshot, int64 job_id, Lease *ro
 {
 	TupleTableSlot *slot = store_read_slot(lease);
 	TableScanDesc scan = store_heap_begin(lease, snapshot);
-	bool		found = false;
+	bool found = false;
 
 	while (!found && store_heap_next(scan, slot))
 	{
-		int64		ids[JOBQ_MAX_LEASE_JOBS];
-		int			n = flat_elements(slot_value(slot, Anum_lease_job_ids), ids, sizeof(int64));
+		int64 ids[JOBQ_MAX_LEASE_JOBS];
+		int n = flat_elements(slot_value(slot, Anum_lease_job_ids), ids, sizeof(int64));
 
 		for (int i = 0; i < n && !found; i++)
 		{
@@ -184,7 +184,7 @@ void
 store_lease_scan(StoreScan *scan, StoreTable *lease, Snapshot snapshot, TimestampTz lo, TimestampTz hi)
 {
 	ScanKeyData keys[2];
-	int			n = 0;
+	int n = 0;
 
 	if (!TIMESTAMP_IS_NOBEGIN(lo))
 		ScanKeyInit(&keys[n++], 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(lo));

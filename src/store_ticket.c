@@ -45,8 +45,8 @@ store_delayed_fill(TupleTableSlot *slot, const Ticket *ticket)
 void
 store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket)
 {
-	bool		isnull;
-	bool		ready = which == TABLE_READY;
+	bool isnull;
+	bool ready = which == TABLE_READY;
 	ItemPointer job_tid;
 
 	slot_getallattrs(slot);
@@ -58,7 +58,8 @@ store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket)
 	ticket->attempt = DatumGetInt32(slot_value(slot, ready ? Anum_ready_attempt : Anum_delayed_attempt));
 	ticket->lane = ready ? DatumGetInt16(slot_value(slot, Anum_ready_lane)) : LANE_RETURNED;
 	ticket->priority = DatumGetInt16(slot_value(slot, ready ? Anum_ready_priority : Anum_delayed_priority));
-	job_tid = (ItemPointer) DatumGetPointer(slot_datum(slot, ready ? Anum_ready_job_tid : Anum_delayed_job_tid, &isnull));
+	job_tid =
+		(ItemPointer) DatumGetPointer(slot_datum(slot, ready ? Anum_ready_job_tid : Anum_delayed_job_tid, &isnull));
 	if (isnull)
 		ItemPointerSetInvalid(&ticket->job_tid);
 	else
@@ -67,7 +68,7 @@ store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket)
 	ticket->mine = false;
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
 	{
-		Datum		xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
+		Datum xmin = slot_getsysattr(slot, MinTransactionIdAttributeNumber, &isnull);
 
 		ticket->mine = TransactionIdIsCurrentTransactionId(DatumGetTransactionId(xmin));
 	}
@@ -75,10 +76,11 @@ store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket)
 
 /* Scans one lane of one priority from lo to hi, both inclusive; PG_INT64_MIN and PG_INT64_MAX leave an end open. */
 void
-store_ready_scan(StoreScan *scan, StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo, int64 hi)
+store_ready_scan(StoreScan *scan, StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int priority,
+				 int64 lo, int64 hi)
 {
 	ScanKeyData keys[5];
-	int			n = 3;
+	int n = 3;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(lane));
@@ -95,9 +97,9 @@ bool
 store_ready_next_priority(StoreTable *ready, Snapshot snapshot, int32 queue_id, int lane, int above, int16 *priority)
 {
 	ScanKeyData keys[3];
-	StoreScan	scan;
-	int			n = 2;
-	bool		found;
+	StoreScan scan;
+	int n = 2;
+	bool found;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
 	ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_INT2EQ, Int16GetDatum(lane));
@@ -113,10 +115,11 @@ store_ready_next_priority(StoreTable *ready, Snapshot snapshot, int32 queue_id, 
 
 /* Scans the queue's delayed tickets due from lo to hi, both inclusive; DT_NOBEGIN and DT_NOEND leave an end open. */
 void
-store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int32 queue_id, TimestampTz lo, TimestampTz hi)
+store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int32 queue_id, TimestampTz lo,
+				   TimestampTz hi)
 {
 	ScanKeyData keys[3];
-	int			n = 1;
+	int n = 1;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
 	if (!TIMESTAMP_IS_NOBEGIN(lo))
@@ -129,8 +132,8 @@ store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int3
 static bool
 first_ticket(JobqTable which, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys, Ticket *ticket)
 {
-	StoreScan	scan;
-	bool		found;
+	StoreScan scan;
+	bool found;
 
 	store_scan_begin(&scan, t, index, snapshot, keys, nkeys);
 	found = store_scan_next(&scan);
@@ -142,7 +145,8 @@ first_ticket(JobqTable which, StoreTable *t, int index, Snapshot snapshot, ScanK
 
 /* The ticket of a job in ready or delayed. queue_id and priority are the job's. False when the snapshot shows none there. */
 bool
-store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_id, int32 queue_id, int16 priority, Ticket *ticket)
+store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_id, int32 queue_id, int16 priority,
+				  Ticket *ticket)
 {
 	ScanKeyData keys[4];
 
@@ -156,5 +160,6 @@ store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_i
 			return true;
 	}
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
-	return first_ticket(which, t, which == TABLE_READY ? INDEX_READY_JOB : INDEX_DELAYED_JOB, snapshot, keys, 1, ticket);
+	return first_ticket(which, t, which == TABLE_READY ? INDEX_READY_JOB : INDEX_DELAYED_JOB, snapshot, keys, 1,
+						ticket);
 }

@@ -26,13 +26,13 @@ server_now(void)
 #endif
 }
 
-JobqClock	jobq_clock = {server_now};
+JobqClock jobq_clock = {server_now};
 
 /* a * b, or the nearest int64 */
 int64
 saturating_mul(int64 a, int64 b)
 {
-	int64		result;
+	int64 result;
 
 	if (!pg_mul_s64_overflow(a, b, &result))
 		return result;
@@ -48,21 +48,18 @@ saturating_mul(int64 a, int64 b)
 int64
 interval_usecs(const Interval *interval, const char *what, int64 min, int64 max)
 {
-	int64		days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
-	int64		result = saturating_mul(days, USECS_PER_DAY);
+	int64 days = (int64) interval->month * DAYS_PER_MONTH + interval->day;
+	int64 result = saturating_mul(days, USECS_PER_DAY);
 
 	if (pg_add_s64_overflow(result, interval->time, &result))
 		result = interval->time > 0 ? PG_INT64_MAX : PG_INT64_MIN;
 	if (result < min)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 min > 0 ? errmsg("%s must be at least " INT64_FORMAT " ms", what, min / 1000)
-						 : errmsg("%s must not be negative", what)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						min > 0 ? errmsg("%s must be at least " INT64_FORMAT " ms", what, min / 1000)
+								: errmsg("%s must not be negative", what)));
 	if (result > max)
-		ereport(ERROR,
-				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("%s is too long", what),
-				 errdetail("The longest allowed is " INT64_FORMAT " days.", max / USECS_PER_DAY)));
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is too long", what),
+						errdetail("The longest allowed is " INT64_FORMAT " days.", max / USECS_PER_DAY)));
 	return result;
 }
 

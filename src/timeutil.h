@@ -10,7 +10,7 @@
 /* The one clock of the extension: a table, so that a test can put another in its place. */
 typedef struct JobqClock
 {
-	TimestampTz (*now) (void);
+	TimestampTz (*now)(void);
 } JobqClock;
 
 extern JobqClock jobq_clock;

@@ -26,54 +26,47 @@
 
 #include "cursor.h"
 #include "guc.h"
+#include "pending.h"
 #include "xact.h"
 
 /* Changes of one queue. */
 typedef struct PendingQueue
 {
 	SubTransactionId subid;
-	QueueSlot  *slot; /* NULL: the queue has none */
-	int32		queue_id;
-	bool		enqueued;
-	bool		committing; /* counted in slot->committing */
-	bool		dropping;	/* raised slot->dropping */
-	bool		dropped;	/* its row is deleted */
-	bool		notify;
-	int			made; /* tickets made ready */
-	TimestampTz due;  /* earliest delayed ticket made */
-	int64		counts[NUM_COUNTERS];
+	QueueSlot *slot; /* NULL: the queue has none */
+	int32 queue_id;
+	bool enqueued;
+	bool committing; /* counted in slot->committing */
+	bool dropping;   /* raised slot->dropping */
+	bool dropped;    /* its row is deleted */
+	bool notify;
+	int made;        /* tickets made ready */
+	TimestampTz due; /* earliest delayed ticket made */
+	int64 counts[NUM_COUNTERS];
 } PendingQueue;
 
 /* Sequence numbers of one lane and priority: made (announced at commit) or taken (announced at abort). */
 typedef struct PendingRange
 {
 	SubTransactionId subid;
-	QueueSlot  *slot;
-	int32		queue_id;
-	int16		lane;
-	int16		priority;
-	bool		took;
-	int			n;
-	int64		lo;
-	int64		hi;
+	QueueSlot *slot;
+	int32 queue_id;
+	int16 lane;
+	int16 priority;
+	bool took;
+	int n;
+	int64 lo;
+	int64 hi;
 } PendingRange;
 
 /* A job claimed (token 0) or completed. */
 typedef struct PendingJob
 {
 	SubTransactionId subid;
-	int32		queue_id;
-	int64		job_id;
-	int64		token;
+	int32 queue_id;
+	int64 job_id;
+	int64 token;
 } PendingJob;
-
-typedef struct PendingList
-{
-	char	   *items;
-	Size		item_size;
-	int			n;
-	int			room;
-} PendingList;
 
 static PendingList queues = {NULL, sizeof(PendingQueue), 0, 0};
 static PendingList ranges = {NULL, sizeof(PendingRange), 0, 0};
@@ -89,9 +82,10 @@ static PendingList jobs = {NULL, sizeof(PendingJob), 0, 0};
 
 static bool active = false; /* this transaction owes something */
 static DbSlot *db = NULL;
-static TimestampTz lease_until = DT_NOEND; /* earliest lease made; not undone by subtransactions: too early is harmless */
+static TimestampTz lease_until =
+	DT_NOEND; /* earliest lease made; not undone by subtransactions: too early is harmless */
 static bool dequeued = false;
-static Oid	register_ext = InvalidOid;
+static Oid register_ext = InvalidOid;
 
 /* objsubid of the lock; those of admin.c are others */
 #define LOCK_COMMITS 3
@@ -100,46 +94,7 @@ static Oid	register_ext = InvalidOid;
 static XLogRecPtr last_end = InvalidXLogRecPtr;
 static bool only_ours = false;
 static bool must_flush = false;
-static int	saved_synchronous_commit = -1;
-
-/* Makes room for one more item. */
-static void
-list_reserve(PendingList *list)
-{
-	int			room = Max(16, list->room * 2);
-
-	if (list->n < list->room)
-		return;
-	if (list->items == NULL)
-		list->items = MemoryContextAlloc(TopMemoryContext, room * list->item_size);
-	else
-		list->items = repalloc_huge(list->items, room * list->item_size);
-	list->room = room;
-}
-
-static void *
-list_add(PendingList *list)
-{
-	void	   *item;
-
-	list_reserve(list);
-	item = list->items + list->n * list->item_size;
-	memset(item, 0, list->item_size);
-	list->n++;
-	return item;
-}
-
-static void
-list_empty(PendingList *list)
-{
-	list->n = 0;
-	if (list->room > 4096)
-	{
-		pfree(list->items);
-		list->items = NULL;
-		list->room = 0;
-	}
-}
+static int saved_synchronous_commit = -1;
 
 static void
 forget_all(void)
@@ -187,8 +142,8 @@ pending_range(QueueInfo *queue, int lane, int priority, bool took, int64 lo, int
 	for (int i = ranges.n - 1; i >= 0 && i >= ranges.n - SEARCH_BACK; i--)
 	{
 		p = RANGE(i);
-		if (p->slot == queue->slot && p->lane == lane && p->priority == priority && p->took == took && p->subid == subid &&
-			lo <= p->hi + RANGE_GAP && hi >= p->lo - RANGE_GAP)
+		if (p->slot == queue->slot && p->lane == lane && p->priority == priority && p->took == took &&
+			p->subid == subid && lo <= p->hi + RANGE_GAP && hi >= p->lo - RANGE_GAP)
 		{
 			p->lo = Min(p->lo, lo);
 			p->hi = Max(p->hi, hi);
@@ -279,7 +234,7 @@ xact_took_ready(QueueInfo *queue, int lane, int priority, int64 seq)
 	pending_range(queue, lane, priority, true, seq, seq, 1);
 }
 
-/* Notes a job given to a worker, whose rollbacks are counted. */
+/* Notes a job given to a worker (or taken to count its rollbacks): a commit forgets its rollbacks, an abort counts one more. */
 void
 xact_claimed(QueueInfo *queue, int64 job_id)
 {
@@ -374,9 +329,9 @@ recount_sees(FullTransactionId full)
 static bool
 apply_queue(PendingQueue *p, bool seen)
 {
-	QueueSlot  *slot = p->slot;
-	bool		wake_scheduler = false;
-	bool		wake_all = false;
+	QueueSlot *slot = p->slot;
+	bool wake_scheduler = false;
+	bool wake_all = false;
 
 	if (slot == NULL)
 		return false;
@@ -384,7 +339,7 @@ apply_queue(PendingQueue *p, bool seen)
 	if (slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
 	{
 		/* what the recount that made these counts has seen is in them */
-		bool		counted = seen && slot->counted_by == db->recount_id;
+		bool counted = seen && slot->counted_by == db->recount_id;
 
 		for (int i = counted ? NUM_GAUGES : 0; i < NUM_COUNTERS; i++)
 			slot->counts[i] += p->counts[i];
@@ -413,7 +368,7 @@ apply_queue(PendingQueue *p, bool seen)
 static void
 wake_waiters(QueueSlot *slot, int n)
 {
-	uint32		waiters = pg_atomic_read_u32(&slot->waiters);
+	uint32 waiters = pg_atomic_read_u32(&slot->waiters);
 
 	if (waiters == 0)
 		return;
@@ -427,7 +382,7 @@ wake_waiters(QueueSlot *slot, int n)
 static void
 announce_range(PendingRange *p)
 {
-	QueueSlot  *slot = p->slot;
+	QueueSlot *slot = p->slot;
 
 	if (slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
 	{
@@ -441,8 +396,8 @@ announce_range(PendingRange *p)
 static bool
 apply_queues(FullTransactionId xid)
 {
-	bool		wake = false;
-	bool		seen;
+	bool wake = false;
+	bool seen;
 
 	/* shared: appliers do not disturb each other, only a recount's two ends do */
 	LWLockAcquire(&db->count_lock, LW_SHARED);
@@ -470,22 +425,23 @@ apply_queues(FullTransactionId xid)
 static void
 at_commit(void)
 {
-	bool		wake;
+	bool wake;
 
 	for (int i = 0; i < queues.n; i++)
 		if (QUEUE(i)->dropped)
 			shmem_queue_free(MyDatabaseId, QUEUE(i)->queue_id);
 	wake = apply_queues(GetTopFullTransactionIdIfAny());
-	for (int i = 0; i < ranges.n; i++)
-		if (!RANGE(i)->took)
-			announce_range(RANGE(i));
+	/* before the tickets are announced: a claim that still passes over one because of its rollbacks is told of it afterwards */
 	for (int i = 0; i < jobs.n; i++)
 	{
 		if (JOB(i)->token != 0)
 			shmem_done_remember(MyDatabaseId, JOB(i)->job_id, JOB(i)->token);
 		else if (pg_atomic_read_u32(&jobq_shared->nrollbacks) > 0)
-			shmem_rollback_clear(MyDatabaseId, JOB(i)->job_id);
+			shmem_rollback_clear(MyDatabaseId, JOB(i)->job_id, PG_INT32_MAX);
 	}
+	for (int i = 0; i < ranges.n; i++)
+		if (!RANGE(i)->took)
+			announce_range(RANGE(i));
 	for (int i = 0; i < queues.n; i++)
 		if (QUEUE(i)->made > 0 && QUEUE(i)->slot)
 			wake_waiters(QUEUE(i)->slot, QUEUE(i)->made);
@@ -526,11 +482,12 @@ dropped_here(int32 queue_id)
 static bool
 hold_off_drop(PendingQueue *p)
 {
-	QueueSlot  *slot = p->slot;
+	QueueSlot *slot = p->slot;
 
 	if (slot == NULL)
 		return false;
-	pg_atomic_fetch_add_u32(&slot->committing, 1); /* a full barrier: the looks below come after it, as the drop's look at it does */
+	pg_atomic_fetch_add_u32(&slot->committing,
+							1); /* a full barrier: the looks below come after it, as the drop's look at it does */
 	p->committing = true;
 	return slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId && pg_atomic_read_u32(&slot->dropping) == 0;
 }
@@ -587,8 +544,8 @@ xact_begin_drop(QueueInfo *queue)
 static int
 compare_ids(const void *a, const void *b)
 {
-	int32		x = *(const int32 *) a;
-	int32		y = *(const int32 *) b;
+	int32 x = *(const int32 *) a;
+	int32 y = *(const int32 *) b;
 
 	return x < y ? -1 : x > y;
 }
@@ -597,8 +554,8 @@ compare_ids(const void *a, const void *b)
 static void
 lock_enqueued(void)
 {
-	int32	   *ids = palloc(Max(queues.n, 1) * sizeof(int32));
-	int			n = 0;
+	int32 *ids = palloc(Max(queues.n, 1) * sizeof(int32));
+	int n = 0;
 
 	for (int i = 0; i < queues.n; i++)
 		if (QUEUE(i)->enqueued)
@@ -618,7 +575,7 @@ lock_enqueued(void)
 static void
 before_commit(bool prepare)
 {
-	bool		held = !prepare; /* a prepared transaction keeps locks, but no counts */
+	bool held = !prepare; /* a prepared transaction keeps locks, but no counts */
 
 	for (int i = 0; i < queues.n && held; i++)
 		held = !QUEUE(i)->enqueued || hold_off_drop(QUEUE(i));
@@ -633,7 +590,8 @@ before_commit(bool prepare)
 			continue;
 		AcceptInvalidationMessages();
 		if (meta_queue_by_id(QUEUE(i)->queue_id) == NULL && !dropped_here(QUEUE(i)->queue_id))
-			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("a queue that this transaction enqueued to was dropped")));
+			ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
+							errmsg("a queue that this transaction enqueued to was dropped")));
 	}
 }
 
@@ -661,15 +619,13 @@ xact_callback(XactEvent event, void *arg)
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			if (dequeued)
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has taken jobs"),
-						 errhint("Commit the dequeue in a transaction of its own.")));
+				ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+								errmsg("cannot PREPARE a transaction that has taken jobs"),
+								errhint("Commit the dequeue in a transaction of its own.")));
 			/* dropping would be lowered before the drop is decided, and an enqueue slip in */
 			if (dropped_here(0))
-				ereport(ERROR,
-						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						 errmsg("cannot PREPARE a transaction that has dropped a queue")));
+				ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+								errmsg("cannot PREPARE a transaction that has dropped a queue")));
 			before_commit(true);
 			break;
 		case XACT_EVENT_PREPARE:
@@ -707,9 +663,9 @@ xact_callback(XactEvent event, void *arg)
 static void
 subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
 {
-	int			q = queues.n;
-	int			r = ranges.n;
-	int			j = jobs.n;
+	int q = queues.n;
+	int r = ranges.n;
+	int j = jobs.n;
 
 	if (!active || (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB))
 		return;

@@ -32,10 +32,8 @@
 
 #define WAIT_LIMIT_MS 30000
 
-static const char *const dequeue_waiting =
-	"SELECT job_id, token FROM jobq.dequeue('q', wait => '5 min')";
-static const char *const dequeue_at_once =
-	"SELECT job_id, token FROM jobq.dequeue('q')";
+static const char *const dequeue_waiting = "SELECT job_id, token FROM jobq.dequeue('q', wait => '5 min')";
+static const char *const dequeue_at_once = "SELECT job_id, token FROM jobq.dequeue('q')";
 static const char *const call_wait = "CALL jobq.wait('q', '5 min')";
 
 static void
@@ -65,7 +63,7 @@ pause_us(long us)
 static PGconn *
 open_connection(void)
 {
-	PGconn	   *conn = PQconnectdb("");
+	PGconn *conn = PQconnectdb("");
 
 	if (PQstatus(conn) != CONNECTION_OK)
 		die("cannot connect", conn);
@@ -100,7 +98,7 @@ submit(PGconn *conn, const char *statement)
 static PGresult *
 take_result(PGconn *conn)
 {
-	PGresult   *res;
+	PGresult *res;
 
 	if (!PQconsumeInput(conn))
 		die("connection lost", conn);
@@ -114,8 +112,7 @@ take_result(PGconn *conn)
 static int
 compare(const void *a, const void *b)
 {
-	double		x = *(const double *) a,
-				y = *(const double *) b;
+	double x = *(const double *) a, y = *(const double *) b;
 
 	return (x > y) - (x < y);
 }
@@ -123,7 +120,7 @@ compare(const void *a, const void *b)
 static double
 percentile(const double *sorted, int n, int percent)
 {
-	int			i = n * percent / 100;
+	int i = n * percent / 100;
 
 	return sorted[i < n ? i : n - 1];
 }
@@ -132,16 +129,14 @@ percentile(const double *sorted, int n, int percent)
 static void
 one_round(PGconn *producer, PGconn *consumer, int by_call, double *from_answer, double *from_sending)
 {
-	double		sent,
-				answered = 0,
-				in_hand = 0;
-	int			woken = !by_call;
-	PGresult   *res;
-	char		complete[128];
+	double sent, answered = 0, in_hand = 0;
+	int woken = !by_call;
+	PGresult *res;
+	char complete[128];
 	struct pollfd fds[2] = {{PQsocket(consumer), POLLIN, 0}, {PQsocket(producer), POLLIN, 0}};
 
 	submit(consumer, by_call ? call_wait : dequeue_waiting);
-	pause_us(2000 + random() % 8000);	/* so that it does wait, and at no fixed beat */
+	pause_us(2000 + random() % 8000); /* so that it does wait, and at no fixed beat */
 	run(producer, "BEGIN");
 	run(producer, "SELECT jobq.enqueue('q', '{\"n\": 1}')");
 	sent = now_ms();
@@ -163,8 +158,8 @@ one_round(PGconn *producer, PGconn *consumer, int by_call, double *from_answer, 
 				in_hand = now_ms();
 				if (PQntuples(res) != 1)
 					die("the consumer came back without a job", NULL);
-				snprintf(complete, sizeof complete, "SELECT jobq.complete(%s, %s)",
-						 PQgetvalue(res, 0, 0), PQgetvalue(res, 0, 1));
+				snprintf(complete, sizeof complete, "SELECT jobq.complete(%s, %s)", PQgetvalue(res, 0, 0),
+						 PQgetvalue(res, 0, 1));
 				PQclear(res);
 			}
 		}
@@ -182,21 +177,19 @@ one_round(PGconn *producer, PGconn *consumer, int by_call, double *from_answer, 
 static void
 latency(int by_call, int rounds)
 {
-	PGconn	   *producer = open_connection(),
-			   *consumer = open_connection();
-	double	   *a = malloc(rounds * sizeof(double)),
-			   *b = malloc(rounds * sizeof(double));
+	PGconn *producer = open_connection(), *consumer = open_connection();
+	double *a = malloc(rounds * sizeof(double)), *b = malloc(rounds * sizeof(double));
 
-	for (int i = -20; i < rounds; i++)	/* the first ones fill caches */
+	for (int i = -20; i < rounds; i++) /* the first ones fill caches */
 	{
-		int			at = i < 0 ? 0 : i;
+		int at = i < 0 ? 0 : i;
 
 		one_round(producer, consumer, by_call, &a[at], &b[at]);
 	}
 	qsort(a, rounds, sizeof(double), compare);
 	qsort(b, rounds, sizeof(double), compare);
-	printf("%.3f %.3f %.3f %.3f\n", percentile(a, rounds, 50), percentile(a, rounds, 99),
-		   percentile(b, rounds, 50), percentile(b, rounds, 99));
+	printf("%.3f %.3f %.3f %.3f\n", percentile(a, rounds, 50), percentile(a, rounds, 99), percentile(b, rounds, 50),
+		   percentile(b, rounds, 99));
 	PQfinish(producer);
 	PQfinish(consumer);
 	free(a);
@@ -207,9 +200,9 @@ latency(int by_call, int rounds)
 static double
 cpu_ns(int pid)
 {
-	char		path[64];
-	double		ns;
-	FILE	   *f;
+	char path[64];
+	double ns;
+	FILE *f;
 
 	snprintf(path, sizeof path, "/proc/%d/schedstat", pid);
 	f = fopen(path, "r");
@@ -222,7 +215,7 @@ cpu_ns(int pid)
 static double
 cpu_of_all(PGconn **conns, int n)
 {
-	double		sum = 0;
+	double sum = 0;
 
 	for (int i = 0; i < n; i++)
 		sum += cpu_ns(PQbackendPID(conns[i]));
@@ -232,12 +225,10 @@ cpu_of_all(PGconn **conns, int n)
 static void
 idle(int by_call, int n, int seconds)
 {
-	PGconn	  **conns = malloc(n * sizeof(PGconn *)),
-			   *watcher = open_connection();
-	double		before,
-				after;
-	PGresult   *res;
-	char		error[256];
+	PGconn **conns = malloc(n * sizeof(PGconn *)), *watcher = open_connection();
+	double before, after;
+	PGresult *res;
+	char error[256];
 
 	run(watcher, "SET application_name = 'watcher'");
 	for (int i = 0; i < n; i++)
@@ -246,23 +237,25 @@ idle(int by_call, int n, int seconds)
 		run(conns[i], "SET application_name = 'waiter'");
 		submit(conns[i], by_call ? call_wait : dequeue_waiting);
 	}
-	pause_us(2000000);			/* all of them have settled by then */
+	pause_us(2000000); /* all of them have settled by then */
 	before = cpu_of_all(conns, n);
 	pause_us(seconds * 1000000L);
 	after = cpu_of_all(conns, n);
-	res = checked(watcher, PQexec(watcher,
-								  "SELECT count(*) FILTER (WHERE a.state = 'active'), count(a.backend_xmin), count(a.backend_xid),"
-								  " count(*) FILTER (WHERE EXISTS (SELECT FROM pg_locks l"
-								  "  WHERE l.pid = a.pid AND l.locktype <> 'virtualxid'))"
-								  " FROM pg_stat_activity a WHERE a.application_name = 'waiter'"));
+	res =
+		checked(watcher,
+				PQexec(watcher,
+					   "SELECT count(*) FILTER (WHERE a.state = 'active'), count(a.backend_xmin), count(a.backend_xid),"
+					   " count(*) FILTER (WHERE EXISTS (SELECT FROM pg_locks l"
+					   "  WHERE l.pid = a.pid AND l.locktype <> 'virtualxid'))"
+					   " FROM pg_stat_activity a WHERE a.application_name = 'waiter'"));
 	if (atoi(PQgetvalue(res, 0, 0)) != n)
 		die("not all of them were waiting", NULL);
-	printf("%.3f %s %s %s\n", (after - before) / 1e6 / seconds,
-		   PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2), PQgetvalue(res, 0, 3));
+	printf("%.3f %s %s %s\n", (after - before) / 1e6 / seconds, PQgetvalue(res, 0, 1), PQgetvalue(res, 0, 2),
+		   PQgetvalue(res, 0, 3));
 	PQclear(res);
 	for (int i = 0; i < n; i++)
 	{
-		PGcancel   *cancel = PQgetCancel(conns[i]);
+		PGcancel *cancel = PQgetCancel(conns[i]);
 
 		PQcancel(cancel, error, sizeof error);
 		PQfreeCancel(cancel);
@@ -277,7 +270,7 @@ idle(int by_call, int n, int seconds)
 int
 main(int argc, char **argv)
 {
-	int			by_call = argc > 2 && strcmp(argv[2], "call") == 0;
+	int by_call = argc > 2 && strcmp(argv[2], "call") == 0;
 
 	if (argc == 4 && strcmp(argv[1], "latency") == 0 && atoi(argv[3]) > 0)
 		latency(by_call, atoi(argv[3]));
@@ -285,7 +278,8 @@ main(int argc, char **argv)
 		idle(by_call, atoi(argv[3]), atoi(argv[4]));
 	else
 	{
-		fprintf(stderr, "usage: waiters latency dequeue|call ROUNDS\n       waiters idle dequeue|call NUMBER SECONDS\n");
+		fprintf(stderr,
+				"usage: waiters latency dequeue|call ROUNDS\n       waiters idle dequeue|call NUMBER SECONDS\n");
 		return 2;
 	}
 	return 0;

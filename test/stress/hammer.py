@@ -114,39 +114,46 @@ BEGIN
 			-- some are handed to two sessions
 			INSERT INTO stress.shared SELECT job_id, token
 				FROM jobq.dequeue('s_hammer', 1 + (random() * random() * 100)::int, length * (0.5 + random()) * interval '1 s'),
-					generate_series(1, CASE WHEN random() < 0.3 THEN 2 ELSE 1 END)
+					generate_series(1, CASE WHEN random() < 0.6 THEN 2 ELSE 1 END)
 				ORDER BY generate_series, job_id;
 		ELSIF fate < 0.15 THEN
 			PERFORM jobq.release_many(ids, tokens);
 		ELSIF fate < 0.25 THEN
 			PERFORM jobq.fail_many(ids, tokens, 'hammer', '0');
-		ELSIF fate < 0.30 THEN
+		ELSIF fate < 0.40 THEN
+			-- a heartbeat that moves the lease's row, its commit a little later
 			PERFORM jobq.extend_many(ids, tokens, length * interval '1 s');
+			PERFORM pg_sleep(random() * 0.003);
 			INSERT INTO stress.shared SELECT * FROM unnest(ids, tokens);
-		ELSIF fate < 0.35 THEN
+		ELSIF fate < 0.45 THEN
 			-- held over a moment, then given up
 			PERFORM jobq.complete_many(ids, tokens);
 			PERFORM pg_sleep(random() * 0.002);
 			ROLLBACK;
-		ELSIF fate < 0.40 THEN
+		ELSIF fate < 0.50 THEN
 			BEGIN
 				PERFORM jobq.release_many(ids, tokens);
 				RAISE EXCEPTION 'undo';
 			EXCEPTION WHEN raise_exception THEN
 				INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
 			END;
-		ELSIF fate < 0.45 THEN
+		ELSIF fate < 0.55 THEN
 			-- the lowest token: leases are locked in that order
 			BEGIN
 				PERFORM jobq.assert_lease(ids[1], tokens[1]);
-			EXCEPTION WHEN SQLSTATE 'JQ001' THEN
+				INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
+			EXCEPTION
+				WHEN SQLSTATE 'JQ001' THEN
+					INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
+				WHEN deadlock_detected THEN
+					-- another one has asserted the same lease, and both would end it
+					INSERT INTO stress.shared SELECT * FROM unnest(ids, tokens);
 			END;
-			INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
 		ELSE
 			INSERT INTO stress.done SELECT job_id FROM jobq.complete_many(ids, tokens) WHERE status = 'ok';
 		END IF;
-		IF random() < 0.3 THEN
-			PERFORM pg_sleep(random() * 0.003);
+		IF random() < 0.4 THEN
+			PERFORM pg_sleep(random() * 0.004);
 		END IF;
 		COMMIT;
 	END LOOP;

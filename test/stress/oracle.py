@@ -175,12 +175,13 @@ class Oracle:
 
 	def collect_deliveries(self):
 		self.blind = defaultdict(list)		# queue -> when a dequeue was sent whose answer nobody heard
+		self.undone = defaultdict(list)		# queue -> when one was sent that took we do not know what, and gave it back
 		for c in self.j.calls:
 			if c.verb not in ('dequeue', 'complete_and_dequeue'):
 				continue
 			if not c.answered:
-				if c.error in (None, 'lost'):
-					self.blind[c.args['q']].append(c.t0)
+				where = self.blind if c.error in (None, 'lost') and c.xact.fate != 'r' else self.undone
+				where[c.args['q']].append(c.t0)
 				continue
 			n = c.args['n']
 			if len(c.result) > n:
@@ -202,7 +203,7 @@ class Oracle:
 				self.counts['delivered'] += 1
 				if d.status == 'c' and c.args.get('noted') and (d.id, d.token) not in self.state.taken:
 					self.bad('durability', '%r was answered, but the row the caller wrote with it is gone' % c, job)
-		for times in self.blind.values():
+		for times in list(self.blind.values()) + list(self.undone.values()):
 			times.sort()
 		for job in self.by_id.values():
 			job.deliveries.sort(key=lambda d: d.token)
@@ -416,8 +417,8 @@ class Oracle:
 	def overlaps(a, b):
 		return a is not b and a.t0 <= b.end and b.t0 <= a.end
 
-	def blind_between(self, queue, lo, hi):
-		times = self.blind.get(queue, ())
+	@staticmethod
+	def between(times, lo, hi):
 		return bisect.bisect_right(times, hi) - bisect.bisect_left(times, lo - 2)
 
 	def acts_on(self, job, token, kinds):
@@ -438,8 +439,9 @@ class Oracle:
 			again = self.state.redriven.get(job.id, INF)
 			if d.call.t1 > again and (prev is None or prev.call.t1 < again):
 				lo, hi, since, rolled, maybe = 1, 1, again, 0, 0	# a new life
-			blind = self.blind_between(job.queue, since, d.call.t1)
-			hi += maybe + blind + (rolled + blind) // 3
+			blind = self.between(self.blind.get(job.queue, ()), since, d.call.t1)
+			undone = self.between(self.undone.get(job.queue, ()), since, d.call.t1)
+			hi += maybe + blind + (rolled + blind + undone) // 3
 			if not lo <= d.attempt <= hi:
 				self.bad('attempts', '%r: attempt %d, expected %d to %d' % (d.call, d.attempt, lo, hi), job)
 			if d.status == 'c':
@@ -577,7 +579,8 @@ class Oracle:
 				self.bad('wrong_end', 'dead by %r, but the reason says lease_expired' % deaths[0].call, job)
 			if row['reason'] == 'claim_rolled_back':
 				tries = [d for d in job.deliveries if d.status != 'c']
-				if len(tries) + self.blind_between(job.queue, job.enqueue.t0 if job.enqueue else 0, INF) < 3:
+				since = job.enqueue.t0 if job.enqueue else 0
+				if len(tries) + sum(self.between(times.get(job.queue, ()), since, INF) for times in (self.blind, self.undone)) < 3:
 					self.bad('wrong_end', 'dead because claims were rolled back, but only %d were' % len(tries), job)
 			if row['reason'] in ('max_attempts', 'rejected') and not any(a.kind == 'fail' and a.possible for a in job.acts):
 				self.bad('wrong_end', 'dead by %s, but nobody failed it' % row['reason'], job)

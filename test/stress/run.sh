@@ -6,7 +6,8 @@
 #	test/stress/run.sh --jobs 100000      the long one
 #	test/stress/run.sh --seed 42          the same random decisions as another run with this seed
 #	test/stress/run.sh --self-test        does the oracle find what is wrong in fabricated runs? needs no server
-#	also: --workers 8 --producers 3 --pace 700 --crashes 3 --seconds S --scheduler-harm auto|on|off --rescan auto|on|off
+#	also: --workers 8 --producers 3 --pace 700 --crashes 3 --hammer 20000 --seconds S --scheduler-harm auto|on|off
+#	      --rescan auto|on|off
 #
 # After a violation the server's directory with the journals of all clients is kept and named.
 set -eu

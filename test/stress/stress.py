@@ -37,7 +37,8 @@ MAX_ATTEMPTS = {q: int(re.match(r'max_attempts => (\d+)', s).group(1)) for q, s 
 
 class Control(ctypes.Structure):
 	"""Shared by all processes."""
-	_fields_ = [('stop', ctypes.c_int), ('quota', ctypes.c_int), ('pace', ctypes.c_double), ('began', ctypes.c_double), ('prepared', ctypes.c_int), ('made', ctypes.c_int * 64), ('finished', ctypes.c_int * 64)]
+	_fields_ = [('stop', ctypes.c_int), ('quota', ctypes.c_int), ('pace', ctypes.c_double), ('began', ctypes.c_double), ('prepared', ctypes.c_int),
+		('made', ctypes.c_int * 64), ('finished', ctypes.c_int * 64)]
 
 
 class Gone(Exception):
@@ -189,8 +190,15 @@ class Run:
 		else:
 			# What stands in tickets and leases about the place of a job's row is wrong afterwards.
 			table = r.choice(('job', 'job', 'ready', 'delayed', 'lease'))
-			self.sql(r.choice(('VACUUM jobq.%s', 'VACUUM jobq.%s', 'VACUUM FULL jobq.%s', 'REINDEX TABLE jobq.%s')) % table)
-			self.harm['vacuum, vacuum full, reindex'] += 1
+			command = r.choice(('VACUUM jobq.%s', 'VACUUM jobq.%s', 'VACUUM FULL jobq.%s', 'REINDEX TABLE jobq.%s')) % table
+			try:
+				# a prepared transaction may be in the way, and it is for this process to end it
+				self.sql('SET lock_timeout = 500')
+				self.sql(command)
+				self.harm['vacuum, vacuum full, reindex'] += 1
+			except psycopg2.errors.LockNotAvailable:
+				pass
+			self.sql('SET lock_timeout = 0')
 
 	def hold_snapshot(self, seconds):
 		"""An old snapshot keeps all dead rows in the tables while it lives."""
@@ -285,10 +293,17 @@ class Run:
 		self.start(Admin, 0)
 		crash_at = [(i + 0.3 + 0.5 * self.rng.random()) / a.crashes for i in range(a.crashes)]
 		next_harm = next_verify = next_note = time.monotonic() + 1
+		before, moved = 0, time.monotonic()
 		while not all(self.control.finished[:a.producers]) and time.monotonic() < self.limit:
 			time.sleep(0.05)
 			now = time.monotonic()
 			done = sum(self.control.made[:a.producers])
+			if done != before:
+				before, moved = done, now
+			elif now > moved + 90:
+				self.journal.write('stuck', e='no job was put in for 90 s: %s' % self.sql_patiently("""SELECT application_name, state, wait_event,
+					left(query, 60), pg_blocking_pids(pid) FROM pg_stat_activity WHERE datname = current_database()"""))
+				break
 			try:
 				self.tend()
 				self.resolve_prepared(1.0)
@@ -510,7 +525,7 @@ def main():
 	p.add_argument('--workers', type=int, default=8)
 	p.add_argument('--producers', type=int, default=3)
 	p.add_argument('--pace', type=float, default=700, help='jobs per second that are put in, on the average')
-	p.add_argument('--crashes', type=int, default=3, help='kill -9 of server processes')
+	p.add_argument('--crashes', type=int, help='kill -9 of server processes; as many as the jobs ask for: 3 and more')
 	p.add_argument('--hammer', type=int, default=20000, help='transactions of the hammer before the storm; 0: none')
 	p.add_argument('--seconds', type=float, help='end the storm after this time, however many jobs there were')
 	p.add_argument('--scheduler-harm', choices=('auto', 'on', 'off'), default='auto', help='terminate jobq processes; auto: one seed in three')
@@ -521,6 +536,8 @@ def main():
 	args = p.parse_args()
 	if args.seed is None:
 		args.seed = random.SystemRandom().randrange(1 << 31)
+	if args.crashes is None:
+		args.crashes = 3 + args.jobs // 50000
 	if not 1 <= args.producers <= 64:
 		p.error('--producers: 1 to 64')
 	args.scheduler_harm = args.scheduler_harm == 'on' or args.scheduler_harm == 'auto' and args.seed % 3 == 0

@@ -225,34 +225,86 @@ my %script = (
 		SELECT count(*) FROM (SELECT jobq.release(job_id, token) FROM jobq.dequeue('l', 2)) x;} ],
 	lost => [ 1, q{
 		SELECT count(*) FROM jobq.dequeue('l', 1, lease => '100 ms');} ]);
-my @files;
-for my $name (sort keys %script)
+# Few jobs and many rollbacks: every job reaches the number at which a rolled-back claim counts, again and again.
+my %poison = (
+	poison_back => [ 8, q{
+		BEGIN;
+		SELECT count(*) FROM jobq.dequeue('l', 2);
+		ROLLBACK;} ],
+	poison_one => [ 1, q{
+		SELECT count(*) FROM jobq.enqueue_many('l', '[1, 2]');} ],
+	poison_done => [ 2, q{
+		SELECT count(*) FROM (SELECT jobq.complete(job_id, token) FROM jobq.dequeue('l')) x;} ]);
+
+sub load_ok
 {
-	(my $text = $script{$name}[1]) =~ s/^\s+//mg;
-	append_to_file("$dir/$name.sql", "$text\n");
-	push @files, '-f', "$dir/$name.sql\@$script{$name}[0]";
+	my ($what, $seconds, %scripts) = @_;
+	my $seed = int(rand(2**31));
+	note("$what: seed $seed");
+	my @files;
+	for my $name (sort keys %scripts)
+	{
+		(my $text = $scripts{$name}[1]) =~ s/^\s+//mg;
+		append_to_file("$dir/$name.sql", "$text\n");
+		push @files, '-f', "$dir/$name.sql\@$scripts{$name}[0]";
+	}
+	{
+		local $ENV{PGHOST} = $off->host;
+		local $ENV{PGPORT} = $off->port;
+		command_ok([ $off->installed_command('pgbench'), '-n', '-c', '12', '-j', '2', '-T', $seconds, "--random-seed=$seed", @files, 'postgres' ], "$what: load");
+	}
+	my $live = q{SELECT count(*) FROM jobq.job};
+	poll_until("$what: all jobs get done", sub {
+		$off->safe_psql('postgres', q{SELECT count(*) FROM (SELECT jobq.complete(job_id, token) FROM jobq.dequeue('l', 1000)) x});
+		return $off->safe_psql('postgres', $live) == 0;
+	}, limit => 20)
+	  or diag($off->safe_psql('postgres', q{SELECT state, priority, attempt, job_id FROM jobq.jobs WHERE state IN ('ready', 'delayed', 'active') LIMIT 20}));
+	is($off->safe_psql('postgres', $live), '0', "$what: nothing is forgotten");
+	return;
 }
-my $seed = time;
-note("seed $seed");
-{
-	local $ENV{PGHOST} = $off->host;
-	local $ENV{PGPORT} = $off->port;
-	command_ok([ $off->installed_command('pgbench'), '-n', '-c', '12', '-j', '2', '-T', '8', "--random-seed=$seed", @files, 'postgres' ],
-		'a mixed load without rescans');
-}
-my $live = q{SELECT count(*) FROM jobq.job};
-my $left = $off->safe_psql('postgres', $live);
-my $log = slurp_file($off->logfile);
-unlike($log, qr/ERROR:/, 'no statement of it failed');
-poll_until('nothing is forgotten: all jobs get done', sub {
-	$off->safe_psql('postgres', q{SELECT count(*) FROM (SELECT jobq.complete(job_id, token) FROM jobq.dequeue('l', 1000)) x});
-	return $off->safe_psql('postgres', $live) == 0;
-}, limit => 15)
-  or diag($off->safe_psql('postgres', 'SELECT state, priority, attempt, count(*), min(job_id), max(job_id) FROM jobq.jobs WHERE state <> \'completed\' GROUP BY 1, 2, 3 LIMIT 20'));
+load_ok('mixed', 8, %script);
+load_ok('rollbacks', 4, %poison);
+my @failed = grep { /ERROR:/ } split /\n/, slurp_file($off->logfile);
+is("@failed", '', 'no statement of them failed');
 is( $off->safe_psql('postgres', q{SELECT enqueued_total - completed_total FROM jobq.queues}), '0', 'as many were completed as were enqueued');
 cmp_ok($off->safe_psql('postgres', q{SELECT completed_total FROM jobq.queues}), '>', 1000, 'there was work');
 poll_until('counters are exact', 'SELECT bool_and(exact) FROM jobq.queues', node => $off);
 verify_ok($off, 'verify after the load');
 server_alive_ok($off);
 $off->stop;
+# The narrowest place: a ticket becomes claimable behind a claim that has looked past it and has not yet moved the cursor. (With debug
+# points, at which a claim stops.)
+my $debug = jobq_node('debug', debug => 1, conf => "jobq.rescan_interval = 0\n");
+$debug->safe_psql('postgres', q{SELECT jobq.create_queue('q')});
+my ($early, $holder, $claimer) = map { JobqSession->new($debug) } 1 .. 3;
+$claimer->query(q{SET jobq.debug_point = 'claim-took'});
+for my $case ('late commit', 'rolled-back claim', 'rolled back to a savepoint')
+{
+	my $behind;
+	if ($case eq 'late commit')
+	{
+		$early->query('BEGIN');
+		$behind = $early->query(q{SELECT jobq.enqueue('q')});
+	}
+	else
+	{
+		$behind = $early->query(q{SELECT jobq.enqueue('q')});
+		$early->query('BEGIN; SAVEPOINT a');
+		is($early->query(q{SELECT job_id FROM jobq.dequeue('q')}), $behind, "$case: in hand");
+	}
+	$debug->safe_psql('postgres', q{SELECT jobq.enqueue('q') FROM generate_series(1, 3)});
+	$holder->query(q{SELECT pg_advisory_lock(hashtext('claim-took'))});
+	$claimer->send(q{SELECT count(*) FROM jobq.dequeue('q', 3)});
+	poll_until("$case: a claim has taken its first ticket", 'SELECT wait_event = \'advisory\' FROM pg_stat_activity WHERE pid = ' . $claimer->pid, node => $debug);
+	$early->query($case eq 'late commit' ? 'COMMIT' : $case eq 'rolled-back claim' ? 'ROLLBACK' : 'ROLLBACK TO a');
+	$holder->query(q{SELECT pg_advisory_unlock(hashtext('claim-took'))});
+	is($claimer->result, '3', "$case: the claim takes the others");
+	is($holder->query(q{SELECT job_id FROM jobq.dequeue('q', 10)}), $behind, "$case: the one behind comes at once");
+	$early->query('COMMIT') if $case =~ /savepoint/;
+}
+$_->close for $early, $holder, $claimer;
+poll_until('counters are exact', 'SELECT bool_and(exact) FROM jobq.queues', node => $debug);
+verify_ok($debug, 'verify of the debug server');
+server_alive_ok($debug);
+$debug->stop;
 done_testing();
