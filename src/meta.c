@@ -277,6 +277,13 @@ meta_extension_oid(bool missing_ok)
 	return resolve_installation(missing_ok) ? extension_oid : InvalidOid;
 }
 
+/* Brings cached oids up to date after a lock that may have let invalidations in: REINDEX CONCURRENTLY gives an index's name to another. */
+void
+meta_revalidate(void)
+{
+	(void) resolve_installation(false);
+}
+
 /* This database's slot in shared memory. */
 DbSlot *
 meta_db(void)

@@ -83,6 +83,7 @@ extern void meta_init(void);
 extern DbSlot *meta_begin(const char *verb, VerbNeeds needs);
 extern DbSlot *meta_db(void);
 extern Oid meta_extension_oid(bool missing_ok);
+extern void meta_revalidate(void);
 extern Oid meta_table_oid(JobqTable table);
 extern Oid meta_index_oid(JobqTable table, int n);
 extern Oid meta_sequence_oid(JobqSequence sequence);

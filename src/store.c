@@ -73,6 +73,7 @@ store_open(JobqTable which)
 
 	t->which = which;
 	t->rel = table_open(meta_table_oid(which), RowExclusiveLock);
+	meta_revalidate();
 	if (RelationGetDescr(t->rel)->natts < known_columns(which))
 		elog(ERROR, "table %s has too few columns", RelationGetRelationName(t->rel));
 	t->nblocks = InvalidBlockNumber;

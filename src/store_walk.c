@@ -32,6 +32,7 @@ store_open_read(JobqTable which)
 
 	t->which = which;
 	t->rel = table_open(meta_table_oid(which), AccessShareLock);
+	meta_revalidate();
 	t->nblocks = InvalidBlockNumber;
 	t->release = AccessShareLock;
 	while (t->nindexes < MAX_INDEXES && OidIsValid(meta_index_oid(which, t->nindexes)))
