@@ -193,7 +193,8 @@ next_priority(Claim *claim, int lane, int above, CursorScan *scan)
 
 	uint32 lost;
 
-	if (slot && cursor_lane_known(slot, lane, &lost))
+	/* tickets that this transaction has just made are announced to nobody yet */
+	if (slot && claim->own_from == PG_INT64_MAX && cursor_lane_known(slot, lane, &lost))
 		return cursor_first(slot, claim->queue->id, lane, above, scan);
 	snapshot = store_snapshot();
 	found = store_ready_next_priority(claim->ready, snapshot, claim->queue->id, lane, above, &priority);

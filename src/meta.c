@@ -241,6 +241,7 @@ meta_index_oid(JobqTable table, int n)
 {
 	if (n >= 3)
 		return InvalidOid;
+	(void) meta_table_oid(table); /* invalidations come by the table: it must be known as long as its indexes are */
 	if (!OidIsValid(index_oids[table][n]))
 	{
 		char name[NAMEDATALEN];

@@ -23,14 +23,24 @@ class Admin(Client):
 				self.journal.write('note', e=str(e))
 
 	def pick(self, n):
-		"""Some live jobs, straight from the table. What they are is noted: nobody else may ever see them."""
+		"""Some live jobs, straight from the table."""
 		lo, hi = self.execute('SELECT min(id), max(id) FROM jobq.job')[0]
 		if lo is None:
 			return []
+		return self.meet('j.id >= %s ORDER BY j.id LIMIT %s', (self.rng.randint(lo, hi), n))
+
+	def meet(self, which, params):
+		"""What the jobs are is noted: nobody else may ever see them."""
 		rows = self.execute("""SELECT j.id, j.payload->>'u', q.name FROM jobq.job j JOIN jobq.queue q ON q.id = j.queue_id
-			WHERE j.id >= %s ORDER BY j.id LIMIT %s""", (self.rng.randint(lo, hi), n))
+			WHERE """ + which, params)
 		self.journal.write('met', jobs=[list(r) for r in rows])
 		return [r[0] for r in rows]
+
+	def cancel_leases(self):
+		"""All jobs of some old leases: those that nobody works on any more end together."""
+		for job in self.meet("""j.id IN (SELECT unnest(job_ids) FROM (SELECT job_ids FROM jobq.lease ORDER BY token OFFSET %s LIMIT 5) l)
+				ORDER BY j.id""", (self.rng.randint(0, 3),)):
+			self.cancel(job)
 
 	def step(self):
 		r, x = self.rng, self.rng.random()
@@ -39,7 +49,9 @@ class Admin(Client):
 		if not jobs:
 			return
 		try:
-			if x < 0.45:
+			if x < 0.03:
+				self.cancel_leases()
+			elif x < 0.45:
 				self.in_xact_or_not(self.cancel, jobs[0])
 			elif x < 0.60:
 				self.run_now(jobs)

@@ -1,12 +1,13 @@
 """The hammer: many small transactions at full speed, in loops inside the server, for races that slow clients never hit.
 
 Every transaction notes in tables of its own, by the same commit, what it put in and what it completed; at the end both must
-be equal, and nothing may be left that cannot be taken. The rescan for forgotten tickets is off meanwhile. Three parts:
+be equal, and nothing may be left that cannot be taken. The rescan for forgotten tickets is off meanwhile. Parts:
 
 	claim	producers commit in another order than they drew their ids, some late, some not at all; consumers take, complete,
 			roll back, fail and release. A ticket that the claim cursor passes over stays behind.
 	share	the jobs of one lease are ended by several sessions at a time, in every way; some jobs by two at once.
 	expire	the same with leases so short that they end while that goes on.
+	cancel	many leases end at one time, all their jobs cancelled or failed: each keeps its own payload.
 """
 import multiprocessing
 import time
@@ -233,7 +234,31 @@ def part(cur, rng, clients):
 	return wrong, put
 
 
-def run(conn, rng, rounds, parts=('claim', 'share', 'expire')):
+def cancel(cur):
+	cur.execute("SELECT jobq.alter_queue(%s, keep_completed => '1 hour')", (QUEUE,))
+	cur.execute('''CREATE TABLE stress.sent AS SELECT n, job_id AS id FROM jobq.enqueue_many('s_hammer',
+			(SELECT jsonb_agg(jsonb_build_object('n', n, 'pad', repeat('x', n % 100)) ORDER BY n) FROM generate_series(1, 600) n))
+		JOIN generate_series(1, 600) n ON n = ord''')
+	cur.execute("SELECT count(*) FROM jobq.dequeue('s_hammer', 600, '200 ms')")
+	cur.execute("SELECT count(*) FROM (SELECT jobq.cancel(id) AS answer FROM stress.sent WHERE n % 4 <> 0) c WHERE answer = 'running'")
+	cancelled = cur.fetchone()[0]
+	deadline = time.monotonic() + 20
+	while True:
+		cur.execute('SELECT count(*) FROM jobq.lease l WHERE EXISTS (SELECT FROM jobq.job j WHERE j.id = ANY (l.job_ids))')
+		if cur.fetchone()[0] == 0 or time.monotonic() > deadline:
+			break
+		time.sleep(0.02)
+	cur.execute(FINISH[1])
+	cur.execute('''SELECT count(h.id) FILTER (WHERE h.state = 'x'), count(h.id) FILTER (WHERE h.state = 'c'),
+			count(*) FILTER (WHERE (h.payload->>'n')::int IS DISTINCT FROM s.n)
+		FROM stress.sent s LEFT JOIN jobq.history h ON h.id = s.id''')
+	row = cur.fetchone()
+	if row != (cancelled, 600 - cancelled, 0):
+		return ['of 600 jobs, %d of them cancelled: %d cancelled, %d completed, %d with another payload' % ((cancelled,) + row)], 600
+	return [], 600
+
+
+def run(conn, rng, rounds, parts=('claim', 'share', 'expire', 'cancel')):
 	"""Yields (part, what is wrong, number of jobs). rounds: transactions that produce, over all. conn: autocommit."""
 	cur = conn.cursor()
 	cur.execute(SETUP)
@@ -244,6 +269,9 @@ def run(conn, rng, rounds, parts=('claim', 'share', 'expire')):
 	set_rescan(cur, '0')
 	n = max(rounds // (6 + 3 + 3), 1)
 	for name in parts:
+		if name == 'cancel':
+			yield (name, *cancel(cur))
+			continue
 		# the clients of a part stop at one time, and that is when the producers are through by experience
 		until = time.time() + 1 + n * 6 / 2000
 		produce = ('CALL stress.produce(%s, %s)', (n,))

@@ -274,11 +274,18 @@ class Run:
 	# -- phases ----------------------------------------------------------
 
 	def hammer(self):
-		for name, wrong, jobs in hammer.run(self.conn, self.rng, self.args.hammer):
-			for text in wrong:
-				self.journal.write('wrong', e='hammer, %s: %s' % (name, text))
-			print('  %6.1f s  hammer, %s: %d jobs, %s' % (time.monotonic() - self.began, name, jobs,
-				'; '.join(wrong) or 'none lost, none twice'), flush=True)
+		try:
+			for name, wrong, jobs in hammer.run(self.conn, self.rng, self.args.hammer):
+				for text in wrong:
+					self.journal.write('wrong', e='hammer, %s: %s' % (name, text))
+				print('  %6.1f s  hammer, %s: %d jobs, %s' % (time.monotonic() - self.began, name, jobs,
+					'; '.join(wrong) or 'none lost, none twice'), flush=True)
+		except psycopg2.Error as e:
+			self.journal.write('wrong', e='hammer: ' + str(e).strip())
+			print('  hammer: %s' % str(e).strip(), flush=True)
+			self.connect()
+			self.sql_patiently('ALTER SYSTEM RESET jobq.rescan_interval')
+			self.sql_patiently("SELECT pg_reload_conf(), jobq.drop_queue('s_hammer', force => true)")
 
 	def storm(self):
 		a = self.args

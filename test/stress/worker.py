@@ -146,6 +146,8 @@ class Worker(Client):
 	def handle(self, rows):
 		"""Ends a batch: every job gets a fate, and those of one fate are ended together or one by one."""
 		r, todo = self.rng, {}
+		if r.random() < 0.03:
+			return		# all of them abandoned
 		hostile = r.random() < 0.6
 		if rows and r.random() < 0.1:
 			time.sleep(r.choice((0.05, 0.2, 0.6)))

@@ -166,7 +166,9 @@ subtest 'a wait ends at once' => sub {
 		sql("SELECT pg_cancel_backend($pid)");
 		answers('', "$name: cancelled");
 		is($waiter->sqlstate, '57014', '... with that reason');
-		is($waiter->query("SET statement_timeout = '50 ms'; $wait; RESET statement_timeout"), '', "$name: statement_timeout");
+		$waiter->errors;
+		$waiter->send("SET statement_timeout = '50 ms'; $wait; RESET statement_timeout");
+		is($waiter->result, '', "$name: statement_timeout");
 		is($waiter->sqlstate, '57014', '... with that reason');
 		wait_with($wait);
 		sql("SELECT pg_terminate_backend($pid)");

@@ -63,30 +63,35 @@ subtest 'a lease rewritten between the look at it and its lock is ended all the 
 
 subtest 'rolled back claims, more than can be marked' => sub {
 	my $jobs = 3000;
-	sql(q{SELECT jobq.create_queue('p', backoff => 'fixed', backoff_base => '0', max_attempts => 1000)});
-	sql("SELECT count(*) FROM jobq.enqueue_many('p', (SELECT jsonb_agg(n) FROM generate_series(1, $jobs) n))");
-	hold('claim-rolled-back');
-	# the first of them reach the limit and are passed over from then on; the others take their places among the marks
-	for my $n (1000, 1000, 1000, $jobs, $jobs, $jobs, $jobs)
+	my %claims = (
+		# one job after the other reaches the limit, and is passed over from then on
+		single => q{DO $$ BEGIN FOR i IN 1 .. 4500 LOOP PERFORM FROM jobq.dequeue('p single'); ROLLBACK; END LOOP; END $$},
+		# some of the first reach it; the others take their places among the marks
+		batched => join(';', map { "BEGIN; SELECT count(*) FROM jobq.dequeue('p batched', $_); ROLLBACK" } 1000, 1000, 1000, ($jobs) x 4));
+	for my $how (sort keys %claims)
 	{
-		sql("BEGIN; SELECT count(*) FROM jobq.dequeue('p', $n); ROLLBACK");
-	}
-	scheduler_stops('jobs have reached the limit');
-	cmp_ok(sql("BEGIN; SELECT count(*) FROM jobq.dequeue('p', $jobs); ROLLBACK"), '<', $jobs, 'they are passed over');
-	let_go('claim-rolled-back');
-	my ($done, $again) = (0, 0);
-	poll_until('all jobs come',
-		sub {
-			my ($n, $later) = split /\|/, sql(q{SELECT count(*) FILTER (WHERE ok), count(*) FILTER (WHERE attempt > 1)
-				FROM (SELECT attempt, jobq.complete(job_id, token) AS ok FROM jobq.dequeue('p', 500)) x});
+		my $queue = "p $how";
+		sql("SELECT jobq.create_queue('$queue', backoff => 'fixed', backoff_base => '0', max_attempts => 1000)");
+		sql("SELECT count(*) FROM jobq.enqueue_many('$queue', (SELECT jsonb_agg(n) FROM generate_series(1, $jobs) n))");
+		hold('claim-rolled-back');
+		sql($claims{$how});
+		scheduler_stops("$how: jobs have reached the limit");
+		my ($done, $again) = (0, 0);
+		my $take = sub {
+			my ($n, $later) = split /\|/, sql("SELECT count(*) FILTER (WHERE ok), count(*) FILTER (WHERE attempt > 1)
+				FROM (SELECT attempt, jobq.complete(job_id, token) AS ok FROM jobq.dequeue('$queue', 500)) x");
 			$done += $n;
 			$again += $later;
-			return $done >= $jobs;
-		},
-		limit => 30);
-	is($done, $jobs, 'every job is handed out in the end');
-	cmp_ok($again, '>', 0, "$again of them after a counted attempt");
-	is(sql(q{SELECT ready || ' ' || delayed || ' ' || active FROM jobq.queues WHERE queue = 'p'}), '0 0 0', 'none is left');
+			return $n;
+		};
+		poll_until("$how: the others", sub { return !$take->(); });
+		cmp_ok($done, '<', $jobs, "$how: they are passed over");
+		let_go('claim-rolled-back');
+		poll_until("$how: all jobs come", sub { $take->(); return $done >= $jobs; }, limit => 20);
+		is($done, $jobs, "$how: every job is handed out in the end");
+		cmp_ok($again, '>', 0, "$how: some after a counted attempt");
+		is(sql("SELECT ready || ' ' || delayed || ' ' || active FROM jobq.queues WHERE queue = '$queue'"), '0 0 0', "$how: none is left");
+	}
 	verify_ok($node);
 };
 
