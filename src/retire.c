@@ -212,6 +212,8 @@ add_history(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const 
 	if (!isnull)
 		slot_set(slot, Anum_history_progress, datum);
 	move_failures(slot, Anum_history_failures, job_id, may_have_failed(job, a));
+	if (!r->batched || r->nhistory == STORE_BATCH)
+		flush_history(r);
 }
 
 bool

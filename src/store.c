@@ -314,7 +314,8 @@ store_job_fetch(StoreTable *job, Snapshot snapshot, int64 id, ItemPointer hint, 
 
 /*
  * Locks a row. slot (table_slot_create kind) receives the locked version when the result is TM_Ok. With wait = false a row that is
- * locked otherwise is TM_WouldBlock. A lock of our own transaction is no obstacle.
+ * locked otherwise is TM_WouldBlock. A lock of our own transaction is no obstacle. Where an update that does not conflict is in progress
+ * (a heartbeat beside a completer), the new version is locked too: else its next reader would not see the lock.
  */
 TM_Result
 store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode, bool wait)
@@ -322,7 +323,7 @@ store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *sl
 	TM_FailureData failure;
 
 	return table_tuple_lock(t->rel, tid, snapshot, slot, GetCurrentCommandId(true), mode,
-							wait ? LockWaitBlock : LockWaitSkip, 0, &failure);
+							wait ? LockWaitBlock : LockWaitSkip, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS, &failure);
 }
 
 /* Replaces the row at tid, which the caller has locked, by the one in a slot of store_slot. */
