@@ -202,7 +202,10 @@ next_priority(Claim *claim, int lane, int above, CursorScan *scan)
 	if (!found)
 		return false;
 	if (slot)
+	{
 		(void) cursor_open(slot, claim->queue->id, lane, priority, scan);
+		scan->start = Min(scan->start, claim->own_from);
+	}
 	else
 	{
 		memset(scan, 0, sizeof(*scan));

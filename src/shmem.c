@@ -219,6 +219,7 @@ shmem_queue(Oid db_oid, Oid ext_oid, int32 queue_id)
 	QueueKey key;
 	QueueEntry *entry;
 	QueueSlot *slot = NULL;
+	DbSlot *db = NULL;
 	bool found;
 
 	memset(&key, 0, sizeof(key));
@@ -253,9 +254,15 @@ shmem_queue(Oid db_oid, Oid ext_oid, int32 queue_id)
 	}
 	if (slot && (slot->db_oid != db_oid || slot->ext_oid != ext_oid))
 		queue_slot_reset(slot, db_oid, ext_oid, queue_id);
-	if (slot == NULL)
+	if (slot == NULL && !jobq_shared->queues_overflowed)
+	{
 		jobq_shared->queues_overflowed = true;
+		db = shmem_db_find(db_oid);
+	}
 	LWLockRelease(&jobq_shared->lock);
+	/* it frees the slots of queues that are gone */
+	if (db && db->scheduler_pid != MyProcPid)
+		shmem_wake_scheduler(db);
 	return slot;
 }
 
