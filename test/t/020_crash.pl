@@ -196,10 +196,12 @@ my %enqueued;
 my %completed;
 my %tokens;
 my $dir = PostgreSQL::Test::Utils::tempdir();
-append_to_file("$dir/produce", "SELECT jobq.enqueue('load', '{}', priority => " . (1000 + $_ % 3) . ") AS id \\gset\n\\echo e :id\n") for 1 .. 3000;
+# The variables are emptied before each call: psql keeps what stood there when the connection dies, and that is no answer.
+append_to_file("$dir/produce", "\\set id\nSELECT jobq.enqueue('load', '{}', priority => " . (1000 + $_ % 3) . ") AS id \\gset\n\\echo e :id\n") for 1 .. 3000;
 append_to_file("$dir/consume", <<'SQL') for 1 .. 3000;
 SELECT job_id, token FROM jobq.dequeue('load') \gset
 \echo d :job_id :token
+\set ok
 SELECT jobq.complete(:job_id, :token) AS ok \gset
 \echo c :job_id :token :ok
 SQL
