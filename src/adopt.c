@@ -24,6 +24,7 @@
 #include "retire.h"
 #include "spi.h"
 #include "store.h"
+#include "turn.h"
 #include "xact.h"
 
 /* Gives the unfinished jobs of a lease back that we have deleted. */
@@ -32,7 +33,10 @@ requeue_jobs(Retire *retire, TupleTableSlot *job, const Lease *lease)
 {
 	QueueInfo *queue = meta_queue_by_id(lease->queue_id);
 	Snapshot snapshot = store_snapshot(); /* later than the lease's delete */
+	TurnEnd e;
 
+	if (queue && lease->group_id > 0)
+		turn_end_begin(&e, retire, queue, lease);
 	for (int i = 0; queue && i < lease->njobs; i++)
 	{
 		ItemPointerData hint = lease->job_tids[i];
@@ -40,8 +44,17 @@ requeue_jobs(Retire *retire, TupleTableSlot *job, const Lease *lease)
 		if (!store_job_fetch(retire->job, snapshot, lease->job_ids[i], &hint, job))
 			continue;
 		xact_count(queue, COUNT_ACTIVE, -1);
-		retire_requeue(retire, queue, job, lease->attempts[i] - 1, retire->now);
+		if (lease->group_id > 0)
+		{
+			Attempt attempt = retire_attempt(lease, i);
+
+			turn_return(&e, i, job, &attempt, DT_NOBEGIN);
+		}
+		else
+			retire_requeue(retire, queue, job, lease->attempts[i] - 1, retire->now);
 	}
+	if (queue && lease->group_id > 0)
+		turn_over(&e);
 	store_snapshot_done(snapshot);
 }
 
@@ -82,6 +95,7 @@ raise_numbers(void)
 	static SpiStatement look = {
 		.sql =
 			"SELECT greatest((SELECT max(id) FROM jobq.job), (SELECT max(seq) FROM jobq.ready), (SELECT max(id) FROM jobq.dead),"
+			" (SELECT max(id) FROM jobq.job_group), (SELECT max(greatest(ord, ver)) FROM jobq.line),"
 			" (SELECT max(id) FROM jobq.history), 0),"
 			" greatest((SELECT max(token) FROM jobq.lease), (SELECT max(token) FROM jobq.resource_fence),"
 			" (SELECT max(token) FROM jobq.history), 0)",

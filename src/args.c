@@ -15,23 +15,25 @@
 #include "args.h"
 #include "timeutil.h"
 
-/* A text of 1..max_bytes bytes, or NULL. Error 22023 otherwise. */
+/* A text that must have 1..max_bytes bytes. Error 22023 otherwise. */
 text *
-arg_text(FunctionCallInfo fcinfo, int argno, const char *what, int max_bytes)
+check_text(text *value, const char *what, int max_bytes)
 {
-	text *value;
-	int bytes;
+	int bytes = VARSIZE_ANY_EXHDR(value);
 
-	if (PG_ARGISNULL(argno))
-		return NULL;
-	value = PG_GETARG_TEXT_PP(argno);
-	bytes = VARSIZE_ANY_EXHDR(value);
 	if (bytes == 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s must not be empty", what)));
 	if (bytes > max_bytes)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("%s is too long", what),
 						errdetail("It has %d bytes; at most %d are allowed.", bytes, max_bytes)));
 	return value;
+}
+
+/* A text of 1..max_bytes bytes, or NULL. Error 22023 otherwise. */
+text *
+arg_text(FunctionCallInfo fcinfo, int argno, const char *what, int max_bytes)
+{
+	return PG_ARGISNULL(argno) ? NULL : check_text(PG_GETARG_TEXT_PP(argno), what, max_bytes);
 }
 
 /* A bigint. Error 22004 on NULL. */

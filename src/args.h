@@ -9,6 +9,7 @@
 
 #include "meta.h"
 
+extern text *check_text(text *value, const char *what, int max_bytes);
 extern text *arg_text(FunctionCallInfo fcinfo, int argno, const char *what, int max_bytes);
 extern int64 arg_int64(FunctionCallInfo fcinfo, int argno, const char *what);
 extern int32 arg_int32_range(FunctionCallInfo fcinfo, int argno, const char *what, int32 otherwise, int32 min,

@@ -8,9 +8,9 @@
  * step of its job. No planner and no statistics are involved, so nothing can
  * change what a claim costs.
  *
- * Order: lowest priority number first; among lanes of one priority the
- * returned one first, but for every eighth claim, so that neither starves;
- * within a lane by sequence number.
+ * Order: lowest priority number first; among lanes of one priority by turns,
+ * so that none starves; within a lane by sequence number. A group's ticket
+ * is the turn of that group: its next jobs are taken out of its line.
  *
  *-------------------------------------------------------------------------
  */
@@ -28,10 +28,15 @@
 #include "overdue.h"
 #include "store.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
-/* Every so many claims the fresh lane goes first. */
-#define FRESH_TURN 8
+/*
+ * Which lane goes first among equal priorities, claim by claim, and which come after it. Returned jobs go first most of the time; bulk
+ * groups go first in one of sixteen claims, and last in the others.
+ */
+static const char lane_turns[16][NUM_LANES + 1] = {"RFGB", "RGFB", "FRGB", "RGFB", "RFGB", "GRFB", "RFGB", "RGFB",
+												   "FGRB", "RGFB", "RFGB", "GFRB", "RFGB", "RGFB", "FRGB", "BGFR"};
 
 /* How long a due ticket is left to a running scheduler. */
 #define SCHEDULER_GRACE (100 * INT64CONST(1000))
@@ -59,6 +64,8 @@ typedef struct Claim
 	int max;
 	int n;
 	Ticket *tickets;
+	int group_batch;
+	TurnTables turn;
 } Claim;
 
 static bool
@@ -77,6 +84,17 @@ in_hand(TupleTableSlot *slot)
 	return TransactionIdIsNormal(xmax) && TransactionIdIsInProgress(xmax);
 }
 
+/* Whether the job's claim was rolled back too often: then the scheduler counts an attempt for it first. */
+static bool
+is_poisoned(Claim *claim, const Ticket *ticket)
+{
+	if (!claim->scheduler)
+		return false;
+	if (ticket->group_id > 0)
+		return turn_is_poisoned(&claim->turn, ticket);
+	return shmem_rollback_count(MyDatabaseId, ticket->job_id) >= ROLLBACK_LIMIT;
+}
+
 /* Takes the ticket in the slot if nobody else has it. True when the claim is full. */
 static bool
 take(Claim *claim, TupleTableSlot *slot)
@@ -87,8 +105,7 @@ take(Claim *claim, TupleTableSlot *slot)
 	store_ticket_read(TABLE_READY, slot, ticket);
 	if (ticket->mine && ticket->seq < claim->own_from)
 		return false;
-	/* the scheduler counts an attempt for it first */
-	if (claim->scheduler && shmem_rollback_count(MyDatabaseId, ticket->job_id) >= ROLLBACK_LIMIT)
+	if (is_poisoned(claim, ticket))
 		return false;
 	if (claim->probe)
 	{
@@ -102,6 +119,13 @@ take(Claim *claim, TupleTableSlot *slot)
 			return false;
 		DEBUG_POINT("claim-took");
 		xact_took_ready(claim->queue, ticket->lane, ticket->priority, ticket->seq);
+		if (ticket->group_id > 0)
+		{
+			Ticket turn = *ticket;
+
+			claim->n += turn_take(&claim->turn, claim->queue, &turn, claim->group_batch, claim->max - claim->n, ticket);
+			return claim->n == claim->max;
+		}
 		xact_count(claim->queue, COUNT_READY, -1);
 	}
 	claim->n++;
@@ -285,6 +309,12 @@ probe_due(Claim *claim, TimestampTz from)
 	return found;
 }
 
+static int
+lane_of(char letter)
+{
+	return letter == 'R' ? LANE_RETURNED : letter == 'F' ? LANE_FRESH : letter == 'G' ? LANE_GROUP : LANE_BULK;
+}
+
 /* Walks the lanes in order of priority until the claim is full. */
 static void
 take_ready(Claim *claim)
@@ -292,10 +322,8 @@ take_ready(Claim *claim)
 	QueueSlot *slot = claim->queue->slot;
 	CursorScan scans[NUM_LANES];
 	bool have[NUM_LANES];
-	int first = LANE_RETURNED;
+	const char *order = lane_turns[slot ? pg_atomic_fetch_add_u32(&slot->turn, 1) % lengthof(lane_turns) : 0];
 
-	if (slot && pg_atomic_fetch_add_u32(&slot->turn, 1) % FRESH_TURN == FRESH_TURN - 1)
-		first = LANE_FRESH;
 	for (int lane = 0; lane < NUM_LANES; lane++)
 	{
 		learn_lane(claim, lane);
@@ -308,7 +336,7 @@ take_ready(Claim *claim)
 
 		for (int i = 0; i < NUM_LANES; i++)
 		{
-			int lane = (first + i) % NUM_LANES;
+			int lane = lane_of(order[i]);
 
 			if (have[lane] && (best < 0 || scans[lane].priority < scans[best].priority))
 				best = lane;
@@ -337,6 +365,7 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 	claim.scheduler = scheduler_running(request->db);
 	claim.own_from = PG_INT64_MAX;
 	claim.max = request->max_jobs;
+	claim.group_batch = request->group_batch;
 	claim.tickets = tickets;
 	if (due_left(&claim, &from))
 		overdue_promote_some(claim.db, claim.queue, Max(claim.max, DUE_TICKETS), from, &claim.own_from);
@@ -344,6 +373,7 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 		(void) overdue_end_some(claim.db, claim.queue, OVERDUE_LEASES, &claim.own_from);
 	claim.ready = store_open(TABLE_READY);
 	take_ready(&claim);
+	turn_close(&claim.turn);
 	store_close(claim.ready);
 	return claim.n;
 }
@@ -368,6 +398,7 @@ claim_possible(DbSlot *db, QueueInfo *queue)
 		return true;
 	claim.ready = store_open(TABLE_READY);
 	take_ready(&claim);
+	turn_close(&claim.turn);
 	store_close(claim.ready);
 	return claim.n > 0;
 }

@@ -12,7 +12,8 @@ typedef struct ClaimRequest
 	DbSlot *db;
 	QueueInfo *queue;
 	int max_jobs;
-	int64 lease; /* microseconds */
+	int group_batch; /* jobs in a group's turn */
+	int64 lease;     /* microseconds */
 	text *worker;
 } ClaimRequest;
 

@@ -18,8 +18,14 @@
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "replication/message.h"
 #include "storage/condition_variable.h"
+#if PG_VERSION_NUM >= 170000
+#include "storage/procnumber.h"
+#else
+#include "storage/backendid.h"
+#endif
 #include "utils/acl.h"
 #include "utils/snapmgr.h"
 #include "utils/wait_event.h"
@@ -110,6 +116,17 @@ function_aclcheck_compat(Oid function, Oid role)
 	return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE);
 #else
 	return pg_proc_aclcheck(function, role, ACL_EXECUTE);
+#endif
+}
+
+/* This backend's place in an array of MaxBackends. */
+static inline int
+backend_index_compat(void)
+{
+#if PG_VERSION_NUM >= 170000
+	return MyProcNumber;
+#else
+	return MyBackendId - 1;
 #endif
 }
 

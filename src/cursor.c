@@ -165,6 +165,9 @@ cursor_first(QueueSlot *slot, int32 queue_id, int lane, int above, CursorScan *s
 {
 	int32 index;
 
+	/* a lane that nobody uses costs no lock: as if we had looked a moment before its first ticket was announced */
+	if (slot->lane_head[lane] < 0)
+		return false;
 	LWLockAcquire(&slot->cursor_lock, LW_SHARED);
 	/* a dropped queue's slot may be another's by now */
 	for (index = slot->queue_id == queue_id ? slot->lane_head[lane] : -1; index >= 0; index = jobq_cursors[index].next)

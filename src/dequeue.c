@@ -29,8 +29,10 @@
 #include "debug.h"
 #include "finish.h"
 #include "ident.h"
+#include "liveness.h"
 #include "store.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_dequeue);
@@ -81,23 +83,46 @@ write_lease(Leasing *l)
 	l->row.njobs = 0;
 }
 
-/* Opens a lease row for jobs of a timeout. */
+/* Opens a lease row for jobs of a timeout. first: the job that it is opened for. */
 static void
-open_lease(Leasing *l, int64 timeout)
+open_lease(Leasing *l, int64 timeout, const Ticket *first)
 {
 	TimestampTz now = clock_now();
+	int64 lease = l->request->lease;
 
 	write_lease(l);
 	memset(&l->row, 0, offsetof(Lease, job_ids));
+	if (lease == 0)
+		lease = first->group_id > 0 ? first->turn_lease : l->request->queue->lease;
+	if (!TIMESTAMP_IS_NOBEGIN(first->turn_start))
+	{
+		now = first->turn_start; /* the rate was reckoned from it */
+		l->may_be_lost = false;
+	}
 	l->timeout = timeout;
 	l->row.token = ident_token(l->request->db);
 	l->row.started = now;
-	l->row.lease_until = timestamp_add(now, l->request->lease);
+	l->row.lease_until = timestamp_add(now, lease);
 	l->row.deadline = timeout > 0 ? timestamp_add(now, timeout) : DT_NOEND;
 	l->row.lease_until = Min(l->row.lease_until, l->row.deadline);
 	l->row.queue_id = l->request->queue->id;
 	l->row.worker = l->request->worker;
 	l->row.progress = NULL;
+	l->row.group_id = first->group_id;
+	l->row.drain = false;
+	l->row.lane = first->lane;
+	l->row.session = first->group_id > 0 ? liveness_key(l->request->db) : 0;
+}
+
+/* The run timeout of a job, microseconds; 0: none. */
+static int64
+job_timeout(const Leasing *l, TupleTableSlot *job)
+{
+	bool isnull;
+	Datum datum = slot_datum(job, Anum_job_timeout, &isnull);
+
+	return isnull ? l->request->queue->timeout
+				  : interval_usecs(DatumGetIntervalP(datum), "timeout", PG_INT64_MIN, PG_INT64_MAX);
 }
 
 static inline void
@@ -113,23 +138,16 @@ lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *
 {
 	Datum values[NUM_OUT];
 	bool nulls[NUM_OUT];
-	bool isnull;
-	Datum datum;
-	int64 timeout = l->request->queue->timeout;
 
 	slot_getallattrs(job);
-	datum = slot_datum(job, Anum_job_timeout, &isnull);
-	if (!isnull)
-		timeout = interval_usecs(DatumGetIntervalP(datum), "timeout", PG_INT64_MIN, PG_INT64_MAX);
-	if (l->row.njobs == 0 || l->row.njobs == JOBQ_MAX_LEASE_JOBS || l->timeout != timeout)
-		open_lease(l, timeout);
-
 	l->row.job_ids[l->row.njobs] = ticket->job_id;
 	l->row.job_tids[l->row.njobs] = job->tts_tid;
 	l->row.attempts[l->row.njobs] = ticket->attempt + 1;
+	l->row.ords[l->row.njobs] = ticket->ord;
 	l->row.njobs++;
 	if (ticket->attempt > 0)
 		l->may_be_lost = false;
+	xact_claimed(l->request->queue, ticket->job_id);
 
 	memset(nulls, false, sizeof(nulls));
 	values[OUT_JOB_ID] = Int64GetDatum(ticket->job_id);
@@ -148,6 +166,64 @@ lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
+/* Where jobs are read from. */
+typedef struct JobReader
+{
+	StoreTable *table;
+	Snapshot snapshot;
+	TupleTableSlot *slot;
+} JobReader;
+
+/* Reads a ticket's job. False: it was deleted by hand, and the ticket is what remains. */
+static bool
+read_job(JobReader *reader, Ticket *ticket)
+{
+	return store_job_fetch(reader->table, reader->snapshot, ticket->job_id, &ticket->job_tid, reader->slot);
+}
+
+/* A job of no group; returns how many were given out. */
+static int
+lease_single(Leasing *l, JobReader *reader, Ticket *ticket, ReturnSetInfo *rsinfo)
+{
+	int64 timeout;
+
+	if (!read_job(reader, ticket))
+		return 0;
+	timeout = job_timeout(l, reader->slot);
+	if (l->row.njobs == 0 || l->row.njobs == JOBQ_MAX_LEASE_JOBS || l->timeout != timeout || l->row.group_id > 0)
+		open_lease(l, timeout, ticket);
+	lease_job(l, ticket, reader->slot, rsinfo);
+	return 1;
+}
+
+/* The jobs of a group's turn, under a lease of their own. They run one after the other, so their timeouts add up. */
+static int
+lease_turn(Leasing *l, JobReader *reader, Ticket *tickets, int n, ReturnSetInfo *rsinfo)
+{
+	int64 timeout = 0;
+	bool limited = true;
+	int given = 0;
+
+	for (int i = 0; i < n && limited; i++)
+	{
+		int64 one = read_job(reader, &tickets[i]) ? job_timeout(l, reader->slot) : 0;
+
+		limited = one > 0;
+		timeout += one;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		if (!read_job(reader, &tickets[i]))
+			continue;
+		if (given++ == 0)
+			open_lease(l, limited ? timeout : 0, &tickets[i]);
+		lease_job(l, &tickets[i], reader->slot, rsinfo);
+	}
+	if (given == 0)
+		turn_give_up(l->request->queue, &tickets[n - 1]);
+	return given;
+}
+
 /* Claims once. Returns the number of jobs put into the result. */
 static int
 dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
@@ -159,31 +235,35 @@ dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lo
 
 	if (n > 0)
 	{
-		StoreTable *job = store_open(TABLE_JOB);
-		TupleTableSlot *slot = store_read_slot(job);
-		Snapshot snapshot = store_snapshot();
+		JobReader reader;
 		Leasing l;
 
+		reader.table = store_open(TABLE_JOB);
+		reader.slot = store_read_slot(reader.table);
+		reader.snapshot = store_snapshot();
 		memset(&l, 0, sizeof(l));
 		l.request = request;
 		l.lease = store_open(TABLE_LEASE);
 		l.may_be_lost = true;
-		for (int i = 0; i < n; i++)
+		for (int i = 0, run; i < n; i += run)
 		{
-			/* a ticket without its job is the remains of a deletion by hand: it goes with this claim */
-			if (!store_job_fetch(job, snapshot, tickets[i].job_id, &tickets[i].job_tid, slot))
+			run = 1;
+			if (tickets[i].group_id == 0)
+			{
+				given += lease_single(&l, &reader, &tickets[i], rsinfo);
 				continue;
-			lease_job(&l, &tickets[i], slot, rsinfo);
-			xact_claimed(request->queue, tickets[i].job_id);
-			given++;
+			}
+			while (i + run < n && tickets[i + run].group_id == tickets[i].group_id)
+				run++;
+			given += lease_turn(&l, &reader, &tickets[i], run, rsinfo);
 		}
 		write_lease(&l);
 		xact_count(request->queue, COUNT_ACTIVE, given);
 		*may_be_lost = *may_be_lost && l.may_be_lost;
-		store_snapshot_done(snapshot);
-		ExecDropSingleTupleTableSlot(slot);
+		store_snapshot_done(reader.snapshot);
+		ExecDropSingleTupleTableSlot(reader.slot);
 		store_close(l.lease);
-		store_close(job);
+		store_close(reader.table);
 	}
 	if (tickets != few)
 		pfree(tickets);
@@ -314,12 +394,10 @@ read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_
 	w->request.queue = meta_queue(w->queue_name);
 	w->request.max_jobs = arg_int32_range(fcinfo, max_jobs_arg, "max_jobs", 1, 1, JOBQ_MAX_BATCH);
 	lease = arg_interval(fcinfo, max_jobs_arg + 1, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
-	w->request.lease = lease > 0 ? lease : w->request.queue->lease;
+	w->request.lease = lease;
 	w->request.worker = arg_text(fcinfo, max_jobs_arg + 2, "worker", JOBQ_MAX_NAME);
 	*wait = arg_interval(fcinfo, max_jobs_arg + 3, "wait", 0, 0, MAX_WAIT_USECS);
-	if (arg_int32_range(fcinfo, max_jobs_arg + 4, "group_batch", 1, 1, JOBQ_MAX_LEASE_JOBS) != 1)
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("group_batch is not supported by this version of jobq"), errhint("Leave it out.")));
+	w->request.group_batch = arg_int32_range(fcinfo, max_jobs_arg + 4, "group_batch", 1, 1, JOBQ_MAX_LEASE_JOBS);
 }
 
 /*

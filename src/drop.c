@@ -29,6 +29,7 @@
 #include "retire.h"
 #include "spi.h"
 #include "store.h"
+#include "turn.h"
 #include "xact.h"
 
 /* Error 2BP01 when another queue's dead letters go to this one. Inside a scope, under the routes' lock. */
@@ -59,10 +60,12 @@ static void
 refuse_if_in_use(const text *name, int32 id)
 {
 	static SpiStatement look = {
-		.sql = "SELECT EXISTS (SELECT 1 FROM jobq.ready WHERE queue_id = $1),"
-			   " EXISTS (SELECT 1 FROM jobq.delayed WHERE queue_id = $1),"
-			   " EXISTS (SELECT 1 FROM jobq.lease l JOIN jobq.job j ON j.id = ANY (l.job_ids) WHERE l.queue_id = $1),"
-			   " EXISTS (SELECT 1 FROM jobq.dead WHERE queue_id = $1)",
+		.sql =
+			"SELECT EXISTS (SELECT 1 FROM jobq.ready WHERE queue_id = $1 AND group_id IS NULL)"
+			" OR EXISTS (SELECT 1 FROM jobq.job_group g JOIN jobq.line l ON l.group_id = g.id WHERE g.queue_id = $1),"
+			" EXISTS (SELECT 1 FROM jobq.delayed WHERE queue_id = $1 AND coalesce(group_id, 0) = 0),"
+			" EXISTS (SELECT 1 FROM jobq.lease l JOIN jobq.job j ON j.id = ANY (l.job_ids) WHERE l.queue_id = $1),"
+			" EXISTS (SELECT 1 FROM jobq.dead WHERE queue_id = $1)",
 		.result = SPI_OK_SELECT,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
@@ -100,7 +103,8 @@ delete_visible(JobqTable which, int32 id, Snapshot snapshot)
 {
 	static const int queue_column[] = {[TABLE_READY] = Anum_ready_queue_id,
 									   [TABLE_DELAYED] = Anum_delayed_queue_id,
-									   [TABLE_LEASE] = Anum_lease_queue_id};
+									   [TABLE_LEASE] = Anum_lease_queue_id,
+									   [TABLE_HELD] = Anum_held_queue_id};
 	StoreTable *table = store_open(which);
 	TupleTableSlot *slot = store_read_slot(table);
 	TableScanDesc scan = store_heap_begin(table, snapshot);
@@ -132,6 +136,11 @@ delete_everything(int32 id)
 		.result = SPI_OK_DELETE,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
+	static SpiStatement lines = {
+		.sql = "DELETE FROM jobq.line l USING jobq.job_group g WHERE g.id = l.group_id AND g.queue_id = $1",
+		.result = SPI_OK_DELETE,
+		.nargs = 1,
+		.argtypes = {INT4OID}};
 	Datum value = Int32GetDatum(id);
 	bool any;
 
@@ -145,9 +154,14 @@ delete_everything(int32 id)
 		any = delete_visible(TABLE_READY, id, snapshot);
 		any |= delete_visible(TABLE_DELAYED, id, snapshot);
 		any |= delete_visible(TABLE_LEASE, id, snapshot);
+		any |= delete_visible(TABLE_HELD, id, snapshot);
 		store_snapshot_done(snapshot);
 	} while (any);
 	spi_run(&failures, &value, NULL);
+	spi_run(&lines, &value, NULL);
+	delete_from("job_group", id);
+	delete_from("group_setting", id);
+	delete_from("group_rate", id);
 	delete_from("job", id);
 	delete_from("dead", id);
 	for (int i = 0; i < HISTORY_RING; i++)
@@ -287,8 +301,8 @@ purge_waiting(QueueInfo *queue, JobqTable which)
 
 		CHECK_FOR_INTERRUPTS();
 		store_ticket_read(which, scan.slot, ticket);
-		if (store_delete(table, &ticket->tid, false) != TM_Ok)
-			continue;
+		if (ticket->group_id > 0 || store_delete(table, &ticket->tid, false) != TM_Ok)
+			continue; /* a group's ticket goes with its last job */
 		xact_count(queue, which == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
 		if (which == TABLE_READY)
 			xact_took_ready(queue, ticket->lane, ticket->priority, ticket->seq);
@@ -307,6 +321,62 @@ purge_waiting(QueueInfo *queue, JobqTable which)
 	return deleted;
 }
 
+/* Deletes the jobs that wait in one group's line; returns how many. */
+static int64
+purge_line(QueueInfo *queue, StoreTable *line, Retire *retire, Snapshot snapshot, int64 group_id, const text *key)
+{
+	TupleTableSlot *job = store_read_slot(retire->job);
+	StoreScan scan;
+	int64 deleted = 0;
+
+	store_line_scan(&scan, line, snapshot, group_id, PG_INT64_MIN);
+	while (store_scan_next(&scan))
+	{
+		LineRow row;
+		Snapshot later;
+
+		CHECK_FOR_INTERRUPTS();
+		store_line_read(scan.slot, &row);
+		if (store_delete(line, &row.tid, false) != TM_Ok)
+			continue;
+		xact_count(queue, COUNT_READY, -1);
+		line_left(queue, key, row.ord);
+		later = store_snapshot();
+		if (store_job_fetch(retire->job, later, row.job_id, &row.job_tid, job) && retire_delete(retire, job))
+			deleted++;
+		store_snapshot_done(later);
+	}
+	store_scan_end(&scan);
+	ExecDropSingleTupleTableSlot(job);
+	return deleted;
+}
+
+/* Deletes the jobs that wait in the lines of a queue's groups, without waiting for those that somebody is taking; returns how many. */
+static int64
+purge_lines(QueueInfo *queue)
+{
+	StoreTable *job_group = store_open(TABLE_JOB_GROUP);
+	StoreTable *line = store_open(TABLE_LINE);
+	Snapshot snapshot = store_snapshot();
+	Retire retire;
+	ScanKeyData key;
+	StoreScan scan;
+	int64 deleted = 0;
+
+	retire_begin(&retire);
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue->id));
+	store_scan_begin(&scan, job_group, INDEX_JOB_GROUP_KEY, snapshot, &key, 1);
+	while (store_scan_next(&scan))
+		deleted += purge_line(queue, line, &retire, snapshot, DatumGetInt64(slot_value(scan.slot, Anum_job_group_id)),
+							  DatumGetTextPP(slot_value(scan.slot, Anum_job_group_group_key)));
+	store_scan_end(&scan);
+	retire_end(&retire);
+	store_snapshot_done(snapshot);
+	store_close(line);
+	store_close(job_group);
+	return deleted;
+}
+
 /* Deletes a queue's dead letters but for those that somebody is redriving or deleting; returns how many. */
 static int64
 purge_dead(QueueInfo *queue)
@@ -315,6 +385,9 @@ purge_dead(QueueInfo *queue)
 	Snapshot snapshot = store_snapshot();
 	ScanKeyData key;
 	StoreScan scan;
+	HeldRow held;
+	Datum key_datum;
+	bool isnull;
 	int64 deleted = 0;
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue->id));
@@ -324,8 +397,14 @@ purge_dead(QueueInfo *queue)
 		ItemPointerData tid = scan.slot->tts_tid;
 
 		CHECK_FOR_INTERRUPTS();
-		if (store_delete(table, &tid, false) == TM_Ok)
-			deleted++;
+		if (store_delete(table, &tid, false) != TM_Ok)
+			continue;
+		deleted++;
+		key_datum = slot_datum(scan.slot, Anum_dead_group_key, &isnull);
+		/* a group that it blocks goes on */
+		if (!isnull)
+			(void) turn_unblock(queue, DatumGetTextPP(key_datum), DatumGetInt64(slot_value(scan.slot, Anum_dead_id)),
+								&held);
 	}
 	store_scan_end(&scan);
 	store_snapshot_done(snapshot);
@@ -374,7 +453,7 @@ jobq_purge_queue(PG_FUNCTION_ARGS)
 	read_states(fcinfo, &states);
 	xact_verb_begin(db);
 	if (states.ready)
-		deleted += purge_waiting(queue, TABLE_READY);
+		deleted += purge_waiting(queue, TABLE_READY) + purge_lines(queue);
 	if (states.delayed)
 		deleted += purge_waiting(queue, TABLE_DELAYED);
 	if (states.dead)

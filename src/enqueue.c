@@ -4,16 +4,18 @@
  *		jobq.enqueue() and jobq.enqueue_many().
  *
  * A job's row and its ticket are written together; neither waits for
- * anybody. Where the payload limits forbid a job, enqueue() raises an error
+ * anybody. A job of a group joins its line at commit (line.c). Where the payload limits forbid a job, enqueue() raises an error
  * and enqueue_many() answers for that row alone.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/jsonb.h"
 #include "utils/memutils.h"
@@ -21,6 +23,7 @@
 
 #include "args.h"
 #include "ident.h"
+#include "line.h"
 #include "store.h"
 #include "timeutil.h"
 #include "xact.h"
@@ -116,9 +119,17 @@ read_template(FunctionCallInfo fcinfo, const char *verb, JobTemplate *t)
 	check_on_conflict(fcinfo);
 }
 
+/* What differs from job to job. */
+typedef struct JobInput
+{
+	Jsonb *payload;
+	Jsonb *headers;  /* NULL: none */
+	text *group_key; /* NULL: no group */
+} JobInput;
+
 /* Fills an empty slot of the job table. */
 static void
-fill_job(TupleTableSlot *slot, const JobTemplate *t, int64 id, Jsonb *payload, Jsonb *headers)
+fill_job(TupleTableSlot *slot, const JobTemplate *t, int64 id, const JobInput *input)
 {
 	slot_set(slot, Anum_job_id, Int64GetDatum(id));
 	slot_set(slot, Anum_job_created, TimestampTzGetDatum(t->now));
@@ -129,47 +140,68 @@ fill_job(TupleTableSlot *slot, const JobTemplate *t, int64 id, Jsonb *payload, J
 		slot_set(slot, Anum_job_timeout, IntervalPGetDatum(t->timeout));
 	if (t->name)
 		slot_set(slot, Anum_job_name, PointerGetDatum(t->name));
-	slot_set(slot, Anum_job_payload, JsonbPGetDatum(payload));
-	if (headers)
-		slot_set(slot, Anum_job_headers, JsonbPGetDatum(headers));
+	if (input->group_key)
+		slot_set(slot, Anum_job_group_key, PointerGetDatum(input->group_key));
+	slot_set(slot, Anum_job_payload, JsonbPGetDatum(input->payload));
+	if (input->headers)
+		slot_set(slot, Anum_job_headers, JsonbPGetDatum(input->headers));
 }
 
-/* Writes up to STORE_BATCH jobs with their tickets; ids receives the new ids. */
+/*
+ * Writes up to STORE_BATCH jobs; ids receives the new ids. A job of a group gets no ticket: it joins the group's line at commit, or has a
+ * delayed one until then.
+ */
 static void
-insert_jobs(const JobTemplate *t, StoreTable *job, StoreTable *place, Jsonb **payloads, Jsonb **headers, int64 *ids,
-			int n)
+insert_jobs(const JobTemplate *t, StoreTable *job, StoreTable *place, const JobInput *inputs, int64 *ids, int n)
 {
 	bool delayed = place->which == TABLE_DELAYED;
 	Ticket tickets[STORE_BATCH];
+	TupleTableSlot *slots[STORE_BATCH];
+	int placed = 0;
+	int64 lo = 0;
+	int64 hi = 0;
 
 	ident_job_ids(t->db, ids, n);
 	for (int i = 0; i < n; i++)
-		fill_job(store_slot(job, i), t, ids[i], payloads[i], headers ? headers[i] : NULL);
+		fill_job(store_slot(job, i), t, ids[i], &inputs[i]);
 	store_insert(job, job->slots, n);
 	for (int i = 0; i < n; i++)
 	{
-		TupleTableSlot *slot = store_slot(place, i);
+		Ticket *ticket = &tickets[placed];
 
-		memset(&tickets[i], 0, sizeof(Ticket));
-		tickets[i].seq = tickets[i].job_id = ids[i];
-		tickets[i].visible_at = t->visible_at;
-		tickets[i].queue_id = t->queue->id;
-		tickets[i].lane = LANE_FRESH;
-		tickets[i].priority = t->priority;
-		tickets[i].job_tid = job->slots[i]->tts_tid;
+		if (inputs[i].group_key && !delayed)
+		{
+			LineRow row = {.job_id = ids[i], .priority = t->priority, .job_tid = job->slots[i]->tts_tid};
+
+			line_join(t->queue, inputs[i].group_key, &row);
+			continue;
+		}
+		memset(ticket, 0, sizeof(Ticket));
+		ticket->seq = ticket->job_id = ids[i];
+		ticket->joins = inputs[i].group_key != NULL;
+		ticket->visible_at = t->visible_at;
+		ticket->queue_id = t->queue->id;
+		ticket->lane = LANE_FRESH;
+		ticket->priority = t->priority;
+		ticket->job_tid = job->slots[i]->tts_tid;
+		slots[placed] = store_slot(place, placed);
 		if (delayed)
-			store_delayed_fill(slot, &tickets[i]);
+			store_delayed_fill(slots[placed], ticket);
 		else
-			store_ready_fill(slot, &tickets[i]);
+			store_ready_fill(slots[placed], ticket);
+		if (placed++ == 0)
+			lo = ids[i];
+		hi = ids[i];
 	}
-	store_insert(place, place->slots, n);
-
 	xact_count(t->queue, TOTAL_ENQUEUED, n);
-	xact_count(t->queue, delayed ? COUNT_DELAYED : COUNT_READY, n);
+	if (placed == 0)
+		return;
+	store_insert(place, slots, placed);
+	xact_count(t->queue, delayed ? COUNT_DELAYED : COUNT_READY, placed);
 	if (delayed)
 		xact_made_delayed(t->queue, t->visible_at);
 	else
-		xact_made_ready(t->queue, LANE_FRESH, t->priority, ids[0], ids[n - 1], n);
+		xact_made_ready(t->queue, LANE_FRESH, t->priority, lo, hi, placed);
 }
 
 /*
@@ -183,32 +215,31 @@ jobq_enqueue(PG_FUNCTION_ARGS)
 	JobTemplate t;
 	StoreTable *job;
 	StoreTable *place;
-	Jsonb *payload;
-	Jsonb *headers = NULL;
+	JobInput input = {NULL};
 	int64 id;
 
 	read_template(fcinfo, "enqueue", &t);
-	arg_not_supported(fcinfo, ARG_GROUP_KEY, "group_key");
+	input.group_key = arg_text(fcinfo, ARG_GROUP_KEY, "group_key", JOBQ_MAX_NAME);
 	arg_not_supported(fcinfo, ARG_UNIQUE_KEY, "unique_key");
 	if (PG_ARGISNULL(ARG_PAYLOAD))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payload must not be null")));
-	payload = PG_GETARG_JSONB_P(ARG_PAYLOAD);
-	check_json_size(t.queue, payload, "payload");
-	if (jsonb_too_deep(payload))
+	input.payload = PG_GETARG_JSONB_P(ARG_PAYLOAD);
+	check_json_size(t.queue, input.payload, "payload");
+	if (jsonb_too_deep(input.payload))
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("payload nests deeper than %d levels", JOBQ_MAX_JSON_DEPTH)));
 	if (!PG_ARGISNULL(ARG_HEADERS))
 	{
-		headers = PG_GETARG_JSONB_P(ARG_HEADERS);
-		if (!JB_ROOT_IS_OBJECT(headers))
+		input.headers = PG_GETARG_JSONB_P(ARG_HEADERS);
+		if (!JB_ROOT_IS_OBJECT(input.headers))
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("headers must be a JSON object")));
-		check_json_size(t.queue, headers, "headers");
+		check_json_size(t.queue, input.headers, "headers");
 	}
 
 	xact_verb_begin(t.db);
 	job = store_open(TABLE_JOB);
 	place = store_open(t.visible_at > t.now ? TABLE_DELAYED : TABLE_READY);
-	insert_jobs(&t, job, place, &payload, &headers, &id, 1);
+	insert_jobs(&t, job, place, &input, &id, 1);
 	store_close(place);
 	store_close(job);
 	xact_verb_end(false);
@@ -250,6 +281,29 @@ walk_next(ArrayWalk *walk, bool null_is_none)
 	return JsonbValueToJsonb(&v);
 }
 
+/* The groups of enqueue_many's jobs, NULL for none; NULL when no job has one. Errors: 22023 another number than of jobs, or a bad key. */
+static text **
+group_keys_arg(FunctionCallInfo fcinfo, int njobs)
+{
+	ArrayType *array;
+	Datum *elements;
+	bool *nulls;
+	text **keys;
+	int n;
+
+	if (PG_ARGISNULL(ARG_GROUP_KEY))
+		return NULL;
+	array = PG_GETARG_ARRAYTYPE_P(ARG_GROUP_KEY);
+	deconstruct_array(array, TEXTOID, -1, false, TYPALIGN_INT, &elements, &nulls, &n);
+	if (ARR_NDIM(array) > 1 || n != njobs)
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("group_keys has %d elements but payloads has %d", n, njobs)));
+	keys = palloc(Max(n, 1) * sizeof(text *));
+	for (int i = 0; i < n; i++)
+		keys[i] = nulls[i] ? NULL : check_text(DatumGetTextPP(elements[i]), "group_keys", JOBQ_MAX_NAME);
+	return keys;
+}
+
 /* Why enqueue_many leaves a job out; NULL when it does not. */
 static const char *
 refusal(QueueInfo *queue, Jsonb *payload, Jsonb *headers)
@@ -268,10 +322,9 @@ refusal(QueueInfo *queue, Jsonb *payload, Jsonb *headers)
 /* Enqueues the next n elements and returns a row for each. */
 static void
 enqueue_batch(const JobTemplate *t, StoreTable *job, StoreTable *place, ArrayWalk *walk, ArrayWalk *header_walk,
-			  int first, int n, ReturnSetInfo *rsinfo)
+			  text **group_keys, int first, int n, ReturnSetInfo *rsinfo)
 {
-	Jsonb *payloads[STORE_BATCH];
-	Jsonb *headers[STORE_BATCH];
+	JobInput inputs[STORE_BATCH];
 	const char *refused[STORE_BATCH];
 	int64 ids[STORE_BATCH];
 	Datum inserted = CStringGetTextDatum("inserted");
@@ -286,11 +339,12 @@ enqueue_batch(const JobTemplate *t, StoreTable *job, StoreTable *place, ArrayWal
 		refused[i] = refusal(t->queue, payload, header);
 		if (refused[i])
 			continue;
-		payloads[kept] = payload;
-		headers[kept++] = header;
+		inputs[kept].payload = payload;
+		inputs[kept].headers = header;
+		inputs[kept++].group_key = group_keys ? group_keys[first + i] : NULL;
 	}
 	if (kept > 0)
-		insert_jobs(t, job, place, payloads, headers, ids, kept);
+		insert_jobs(t, job, place, inputs, ids, kept);
 	for (int i = 0; i < n; i++)
 	{
 		Datum values[3];
@@ -316,13 +370,13 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 	ArrayWalk walk;
 	ArrayWalk header_walk;
 	bool with_headers = !PG_ARGISNULL(ARG_HEADERS);
+	text **group_keys;
 	StoreTable *job;
 	StoreTable *place;
 	MemoryContext batch;
 	MemoryContext old;
 
 	read_template(fcinfo, "enqueue_many", &t);
-	arg_not_supported(fcinfo, ARG_GROUP_KEY, "group_keys");
 	arg_not_supported(fcinfo, ARG_UNIQUE_KEY, "unique_keys");
 	if (PG_ARGISNULL(ARG_PAYLOAD))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payloads must not be null")));
@@ -334,6 +388,7 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 			ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 							errmsg("headers has %d elements but payloads has %d", header_walk.n, walk.n)));
 	}
+	group_keys = group_keys_arg(fcinfo, walk.n);
 	InitMaterializedSRF(fcinfo, 0);
 
 	xact_verb_begin(t.db);
@@ -350,8 +405,8 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 	{
 		CHECK_FOR_INTERRUPTS();
 		old = MemoryContextSwitchTo(batch);
-		enqueue_batch(&t, job, place, &walk, with_headers ? &header_walk : NULL, i, Min(STORE_BATCH, walk.n - i),
-					  rsinfo);
+		enqueue_batch(&t, job, place, &walk, with_headers ? &header_walk : NULL, group_keys, i,
+					  Min(STORE_BATCH, walk.n - i), rsinfo);
 		MemoryContextSwitchTo(old);
 		MemoryContextReset(batch);
 	}

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * expire.c
- *		Finds the leases whose time is over, and the jobs whose claims keep
- *		being rolled back.
+ *		Finds the leases whose time is over, those whose session has ended, and
+ *		the jobs whose claims keep being rolled back.
  *
  * lease_cursor and lease_low work as delayed_cursor and delayed_low do (see
  * promote.c), one pair per database.
@@ -19,11 +19,13 @@
 #include "utils/memutils.h"
 
 #include "debug.h"
+#include "liveness.h"
 #include "maintain.h"
 #include "overdue.h"
 #include "retire.h"
 #include "store.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
 #define EXPIRE_LEASES 50 /* in one transaction */
@@ -62,6 +64,9 @@ static Expiry expiry;
 static ExpiryPass pass = {.kept = DT_NOEND, .retry = DT_NOEND};
 static TimestampTz take_again = DT_NOBEGIN;
 static bool clearing_poison = false;
+static TimestampTz take_over_again = DT_NOBEGIN;
+static bool take_over_left = false;
+static bool taking_over = false;
 
 /* When the earliest lease of the database ends. */
 TimestampTz
@@ -128,7 +133,11 @@ find_expired(StoreTable *lease, Snapshot snapshot, TimestampTz now)
 				maintain_working_on(token);
 				store_lease_read(walk.slot, row);
 				maintain_working_on(0);
-				expiry.nleases++;
+				until = liveness_grace(row);
+				if (until > now)
+					leave_lease(expiry.reached, until);
+				else
+					expiry.nleases++;
 			}
 		}
 		/* the next transaction starts at reached again, and that must be progress */
@@ -243,11 +252,145 @@ expire_undo(Maintain *m)
 	expiry.taken = false;
 }
 
+/* A session that took groups has ended. */
+TimestampTz
+take_over_due(Maintain *m)
+{
+	return m->db->sessions_ended ? take_over_again : DT_NOEND;
+}
+
+/* Notes that a lease of an ended session is in somebody's hands. */
+static void
+take_over_busy(TimestampTz ends)
+{
+	take_over_left = true;
+}
+
+/* Collects leases whose session has ended, at most EXPIRE_LEASES; returns how many. */
+static int
+find_orphans(StoreTable *lease, Lease *rows)
+{
+	TupleTableSlot *slot = store_read_slot(lease);
+	Snapshot snapshot = store_snapshot();
+	TableScanDesc scan = store_heap_begin(lease, snapshot);
+	int n = 0;
+
+	while (n < EXPIRE_LEASES && store_heap_next(scan, slot))
+	{
+		bool isnull;
+
+		CHECK_FOR_INTERRUPTS();
+		(void) slot_datum(slot, Anum_lease_session, &isnull);
+		if (isnull)
+			continue;
+		store_lease_read(slot, &rows[n]);
+		n += liveness_has_ended(&rows[n]);
+	}
+	store_heap_end(scan);
+	store_snapshot_done(snapshot);
+	ExecDropSingleTupleTableSlot(slot);
+	return n;
+}
+
+/* Ends the leases of sessions that have ended, before their time. */
+void
+take_over_run(Maintain *m)
+{
+	StoreTable *lease;
+	Lease *rows;
+	int found;
+
+	SpinLockAcquire(&m->db->mutex);
+	m->db->sessions_ended = false;
+	SpinLockRelease(&m->db->mutex);
+	taking_over = true;
+	take_over_left = false;
+	if (!maintain_begin(m))
+		return;
+	lease = store_open(TABLE_LEASE);
+	rows = palloc(EXPIRE_LEASES * sizeof(Lease));
+	found = find_orphans(lease, rows);
+	overdue_end(lease, rows, overdue_lock_orphans(lease, rows, found, take_over_busy), maintain_working_on);
+	store_close(lease);
+	maintain_end(m);
+	taking_over = false;
+	if (found == EXPIRE_LEASES || take_over_left)
+	{
+		take_over_again = take_over_left ? clock_now() + TAKE_AGAIN : DT_NOBEGIN;
+		SpinLockAcquire(&m->db->mutex);
+		m->db->sessions_ended = true;
+		SpinLockRelease(&m->db->mutex);
+	}
+	else
+		take_over_again = DT_NOBEGIN;
+}
+
+void
+take_over_undo(Maintain *m)
+{
+	if (!taking_over)
+		return;
+	SpinLockAcquire(&m->db->mutex);
+	m->db->sessions_ended = true;
+	SpinLockRelease(&m->db->mutex);
+	taking_over = false;
+}
+
 /* A job whose claim was rolled back too often waits for us. */
 TimestampTz
 rolled_back_due(Maintain *m)
 {
 	return m->db->poisoned ? take_again : DT_NOEND;
+}
+
+/* Counts an attempt for the first job of a group's line: as if it had been taken alone, and had failed. */
+static TakeResult
+count_in_line(Retire *retire, QueueInfo *queue, int64 job_id, TupleTableSlot *job)
+{
+	StoreTable *line = store_open(TABLE_LINE);
+	StoreTable *ready = store_open(TABLE_READY);
+	Snapshot snapshot = store_snapshot();
+	TakeResult result = TAKE_NONE;
+	Lease *turn = palloc0(sizeof(Lease));
+	Attempt attempt;
+	TurnEnd e;
+	LineRow row;
+	Ticket ticket;
+
+	if (store_line_of_job(line, snapshot, job_id, &row) &&
+		store_ticket_of_group(TABLE_READY, ready, snapshot, row.group_id, &ticket))
+		result = store_delete(ready, &ticket.tid, false) == TM_Ok ? TAKE_OK : TAKE_BUSY;
+	store_snapshot_done(snapshot);
+	if (result == TAKE_OK)
+	{
+		xact_took_ready(queue, ticket.lane, ticket.priority, ticket.seq);
+		xact_claimed(queue, job_id);
+		turn->group_id = row.group_id;
+		turn->lane = ticket.lane;
+		turn->njobs = 1;
+		turn->job_ids[0] = job_id;
+		turn->attempts[0] = row.attempt + 1;
+		turn->ords[0] = row.ord;
+		turn_end_begin(&e, retire, queue, turn);
+		e.after.from_ord = ticket.from_ord;
+		/* the ticket is ours: nobody else takes the row but to cancel the job */
+		if (store_delete(line, &row.tid, false) != TM_Ok)
+			result = TAKE_BUSY;
+		snapshot = store_snapshot();
+		if (result == TAKE_OK && store_job_fetch(retire->job, snapshot, job_id, &row.job_tid, job))
+		{
+			attempt = retire_attempt(turn, 0);
+			(void) turn_fail(&e, 0, job, &attempt, cstring_to_text("claim rolled back 3 times in a row"),
+							 "claim_rolled_back", RETRY_IN_DEFAULT, true);
+		}
+		store_snapshot_done(snapshot);
+		if (result == TAKE_OK)
+			xact_count(queue, COUNT_READY, -1);
+		turn_over(&e);
+	}
+	store_close(ready);
+	store_close(line);
+	return result;
 }
 
 /* Counts an attempt for one job that is still waiting. */
@@ -264,7 +407,9 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 	if (queue && store_job_fetch(retire->job, snapshot, job_id, NULL, job))
 		result = retire_take_ticket(retire, queue, job, &ticket, &from);
 	store_snapshot_done(snapshot);
-	if (result == TAKE_OK)
+	if (result == TAKE_NONE && queue && !TTS_EMPTY(job))
+		result = count_in_line(retire, queue, job_id, job);
+	else if (result == TAKE_OK)
 	{
 		xact_claimed(queue, job_id);
 		/* the ticket is ours now: only from here on the row cannot be finished by another */
@@ -276,7 +421,7 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 			memset(&attempt, 0, sizeof(attempt));
 			attempt.attempt = ticket.attempt + 1;
 			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("claim rolled back 3 times in a row"),
-							   "claim_rolled_back", RETRY_IN_DEFAULT, true);
+							   "claim_rolled_back", RETRY_IN_DEFAULT, true, NULL);
 		}
 		store_snapshot_done(snapshot);
 		xact_count(queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);

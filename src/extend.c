@@ -18,6 +18,7 @@
 #include "args.h"
 #include "leases.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_extend);
@@ -42,7 +43,9 @@ check_items(LeaseGroup *group, StoreTable *job)
 		if (item->position < 0 ||
 			!store_job_fetch(job, snapshot, item->job_id, &group->lease.job_tids[item->position], slot))
 			continue;
-		item->status = group->lease.cancel & (UINT64CONST(1) << item->position) ? ITEM_CANCEL : ITEM_OK;
+		item->status = group->lease.cancel & (UINT64CONST(1) << item->position) ? ITEM_CANCEL
+					   : group->lease.drain                                     ? ITEM_DRAIN
+																				: ITEM_OK;
 		live++;
 	}
 	ExecDropSingleTupleTableSlot(slot);
@@ -57,8 +60,10 @@ prolong(LeaseList *list, LeaseGroup *group, int64 lease)
 	QueueInfo *queue = meta_queue_by_id(group->lease.queue_id);
 	TimestampTz until;
 
+	if (lease == 0 && queue == NULL)
+		lease = 30 * USECS_PER_SEC;
 	if (lease == 0)
-		lease = queue ? queue->lease : 30 * USECS_PER_SEC;
+		lease = group->lease.group_id > 0 ? turn_lease_length(queue, group->lease.group_id) : queue->lease;
 	until = Min(timestamp_add(clock_now(), lease), group->lease.deadline);
 	if (until <= group->lease.lease_until)
 		return;
@@ -123,7 +128,7 @@ extend_list(LeaseItem *items, int n, int64 lease)
  * jobq.extend(job_id, token, lease): moves the end of the job's lease to `lease` from now (NULL: the queue's). The lease is that of the
  * whole dequeue call: jobs taken together are extended together.
  *
- * 'ok', or 'cancel' when the job is asked to stop. Errors: 22004; 22023; JQ001; 25006.
+ * 'ok'; 'cancel' when the job is asked to stop; 'drain' when the worker is to let go of the group. Errors: 22004; 22023; JQ001; 25006.
  */
 Datum
 jobq_extend(PG_FUNCTION_ARGS)
@@ -143,7 +148,7 @@ jobq_extend(PG_FUNCTION_ARGS)
 	return CStringGetTextDatum(item_status_name(item.status));
 }
 
-/* jobq.extend_many(job_ids, tokens, lease): extend() for each pair: ok, cancel, lost. */
+/* jobq.extend_many(job_ids, tokens, lease): extend() for each pair: ok, cancel, drain, lost. */
 Datum
 jobq_extend_many(PG_FUNCTION_ARGS)
 {

@@ -16,6 +16,9 @@
  *	3. the jobs, in the order of their ids: the row's deletion decides.
  *	4. leases that lost jobs are written back or deleted.
  *
+ * A group's lease is held exclusively whatever the verb, and its jobs end
+ * in their order; what becomes of the group is decided at commit (line.c).
+ *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -34,6 +37,7 @@
 #include "leases.h"
 #include "retire.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_complete);
@@ -84,24 +88,18 @@ complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, 
 	return ITEM_OK;
 }
 
-/* Applies the verb to one job whose lease is in our hands. */
+/* Applies the verb to one job, of no group, whose lease is in our hands. */
 static ItemStatus
 finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *item)
 {
 	Lease *lease = &item->group->lease;
 	QueueInfo *queue = meta_queue_by_id(lease->queue_id);
 	bool cancelled = (lease->cancel & (UINT64CONST(1) << item->position)) != 0;
-	Attempt attempt;
+	Attempt attempt = retire_attempt(lease, item->position);
 	ItemStatus status;
 
 	if (queue == NULL)
 		return ITEM_LOST;
-	memset(&attempt, 0, sizeof(attempt));
-	attempt.token = item->token;
-	attempt.attempt = lease->attempts[item->position];
-	attempt.started = lease->started;
-	attempt.worker = lease->worker;
-	attempt.progress = lease->progress;
 	item->returned = call->verb != FINISH_COMPLETE;
 
 	if (call->verb == FINISH_COMPLETE)
@@ -117,13 +115,112 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 	else
 	{
 		FailResult result = retire_fail(r, queue, job, &attempt, call->error, call->retry ? "max_attempts" : "rejected",
-										call->retry_in, call->retry);
+										call->retry_in, call->retry, NULL);
 
 		status = result == FAIL_RETRY ? ITEM_RETRY : ITEM_DEAD;
 	}
 	if (status != ITEM_LOST)
 		xact_count(queue, COUNT_ACTIVE, -1);
 	return status;
+}
+
+/* Applies the verb to the first unfinished job of a group's turn. */
+static ItemStatus
+finish_first(const FinishCall *call, TurnEnd *e, TupleTableSlot *job, LeaseItem *item)
+{
+	bool cancelled = (e->lease->cancel & (UINT64CONST(1) << item->position)) != 0;
+	Attempt attempt = retire_attempt(e->lease, item->position);
+	TimestampTz now = e->retire->now;
+
+	if (call->verb == FINISH_COMPLETE)
+		return complete_job(e->retire, e->queue, job, item, &attempt, cancelled);
+	if (cancelled)
+		return retire_finish(e->retire, e->queue, job, 'x', &attempt) ? ITEM_CANCELLED : ITEM_LOST;
+	if (call->verb == FINISH_RELEASE)
+	{
+		turn_return(e, item->position, job, &attempt, call->delay == 0 ? DT_NOBEGIN : timestamp_add(now, call->delay));
+		return ITEM_OK;
+	}
+	switch (turn_fail(e, item->position, job, &attempt, call->error, call->retry ? "max_attempts" : "rejected",
+					  call->retry_in, call->retry))
+	{
+		case FAIL_RETRY:
+			return ITEM_RETRY;
+		case FAIL_BLOCKED:
+			return ITEM_BLOCKED;
+		case FAIL_DEAD:
+			break;
+	}
+	return ITEM_DEAD;
+}
+
+/*
+ * Applies the verb to a group's turn: to its jobs one after the other, as far as the call names them. What fails or is released ends the
+ * turn, and who comes after it goes back to its place; so does a completion where the holder is asked to let go.
+ */
+static void
+finish_turn(const FinishCall *call, Retire *r, Snapshot snapshot, LeaseGroup *group)
+{
+	Lease *lease = &group->lease;
+	LeaseItem *items[JOBQ_MAX_LEASE_JOBS] = {NULL};
+	QueueInfo *queue = meta_queue_by_id(lease->queue_id);
+	TurnEnd e;
+	bool over = false;
+	int done = 0;
+	int left = 0;
+
+	if (pending_items(group) == 0)
+		return; /* the lease is not ours */
+	for (int i = 0; i < group->n; i++)
+	{
+		if (group->items[i]->status != ITEM_PENDING)
+			continue;
+		if (queue)
+			items[group->items[i]->position] = group->items[i];
+		group->items[i]->status = ITEM_LOST; /* until its job is found */
+	}
+	if (queue == NULL)
+		return;
+	turn_end_begin(&e, r, queue, lease);
+	for (int p = 0; p < lease->njobs; p++)
+	{
+		TupleTableSlot *job = retire_job(r, snapshot, lease->job_ids[p], &lease->job_tids[p]);
+		LeaseItem *item = items[p];
+
+		if (job == NULL)
+			continue; /* done before, or deleted by hand */
+		turn_saw(&e, job);
+		if (over || (lease->drain && done > 0 && item == NULL))
+		{
+			Attempt attempt = retire_attempt(lease, p);
+
+			over = true;
+			turn_return(&e, p, job, &attempt, DT_NOBEGIN);
+			if (item)
+				item->status = call->verb == FINISH_COMPLETE ? ITEM_OUT_OF_ORDER : ITEM_OK;
+			xact_count(queue, COUNT_ACTIVE, -1);
+		}
+		else if (left == 0 && item)
+		{
+			item->status = finish_first(call, &e, job, item);
+			if (item->status == ITEM_LOST)
+				continue;
+			over = call->verb != FINISH_COMPLETE;
+			done++;
+			xact_count(queue, COUNT_ACTIVE, -1);
+		}
+		else
+		{
+			left++;
+			if (item)
+				item->status = ITEM_OUT_OF_ORDER;
+		}
+	}
+	if (over || left == 0)
+	{
+		group->over = true;
+		turn_over(&e);
+	}
 }
 
 /* Whether a history table has the job as completed with this token. */
@@ -209,11 +306,14 @@ finish_list(const FinishCall *call, LeaseItem *items, int n)
 		TupleTableSlot *job;
 
 		CHECK_FOR_INTERRUPTS();
-		if (item->status != ITEM_PENDING)
+		if (item->status != ITEM_PENDING || item->group->lease.group_id > 0)
 			continue;
 		job = retire_job(&r, snapshot, item->job_id, &item->group->lease.job_tids[item->position]);
 		item->status = job ? finish_job(call, &r, job, item) : ITEM_LOST;
 	}
+	for (int i = 0; i < list.ngroups; i++)
+		if (list.groups[i].lease.group_id > 0)
+			finish_turn(call, &r, snapshot, &list.groups[i]);
 	store_snapshot_done(snapshot);
 	leases_write_back(&list, r.job);
 	if (call->verb == FINISH_COMPLETE)
@@ -238,6 +338,11 @@ finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
 		check_json_size(meta_queue_by_id(item.group->lease.queue_id), result, "result");
 	if (item.status == ITEM_LOST)
 		lease_lost(job_id);
+	if (item.status == ITEM_OUT_OF_ORDER)
+		ereport(ERROR, (errcode(ERRCODE_JOBQ_OUT_OF_ORDER),
+						errmsg("job " INT64_FORMAT " is not the next one of its group", job_id),
+						errdetail("A job that was taken before it under the same token is not finished."),
+						errhint("Finish the jobs of a group in the order in which dequeue returned them.")));
 	return item.status;
 }
 

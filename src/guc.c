@@ -19,6 +19,8 @@ int jobq_max_queues = 1024;
 int jobq_max_cursors = 4096;
 bool jobq_async_dequeue = true;
 int jobq_rescan_interval = 60;
+int jobq_commit_timeout = 10000;
+bool jobq_session_liveness = false;
 int jobq_scheduler_idle_timeout = 10;
 #ifdef JOBQ_DEBUG
 char *jobq_debug_point = NULL;
@@ -65,6 +67,14 @@ guc_init(void)
 	DefineCustomIntVariable("jobq.rescan_interval",
 							"Shortest time between two scans that look for forgotten tickets; 0 switches them off.",
 							NULL, &jobq_rescan_interval, 60, 0, 86400, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("jobq.commit_timeout",
+							"Longest wait of a COMMIT for another one that brings jobs into the same group; 0: none.",
+							"lock_timeout counts too. The commit fails then, and nothing of it is done.",
+							&jobq_commit_timeout, 10000, 0, INT_MAX, PGC_USERSET, GUC_UNIT_MS, NULL, NULL, NULL);
+	DefineCustomBoolVariable(
+		"jobq.session_liveness", "Ties the groups that this session takes to its life.",
+		"They are taken over as soon as it has ended. Not for sessions behind a pooler that shares them.",
+		&jobq_session_liveness, false, PGC_USERSET, 0, NULL, NULL, NULL);
 	DefineCustomIntVariable("jobq.scheduler_idle_timeout",
 							"Time without work after which a database's scheduler leaves, to come back on work.", NULL,
 							&jobq_scheduler_idle_timeout, 10, 1, 86400, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);

@@ -10,6 +10,8 @@ extern int jobq_max_queues;
 extern int jobq_max_cursors;
 extern bool jobq_async_dequeue;
 extern int jobq_rescan_interval;
+extern int jobq_commit_timeout; /* milliseconds */
+extern bool jobq_session_liveness;
 extern int jobq_scheduler_idle_timeout;
 #ifdef JOBQ_DEBUG
 extern char *jobq_debug_point;

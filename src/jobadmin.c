@@ -29,6 +29,7 @@
 #include "retire.h"
 #include "store.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
 /* A job without ticket and lease is looked for this often before it is called damaged: it may be on its way from one to the other. */
@@ -44,8 +45,11 @@ typedef struct Work
 	TupleTableSlot *job; /* the job's row */
 	QueueInfo *queue;
 	Ticket ticket; /* that we deleted */
-	Lease held;    /* lease that has the job */
-	int position;  /* of the job in it */
+	StoreTable *line;
+	bool was_in_line; /* row tells where; it has no ticket of its own */
+	LineRow row;
+	Lease held;   /* lease that has the job */
+	int position; /* of the job in it */
 } Work;
 
 typedef enum Standing
@@ -69,6 +73,7 @@ work_end(Work *w)
 	retire_end(&w->retire); /* may still read the job's row */
 	ExecDropSingleTupleTableSlot(w->job);
 	store_close(w->lease);
+	store_close(w->line);
 	store_close(w->dead);
 	for (int i = 0; i < lengthof(w->history); i++)
 		store_close(w->history[i]);
@@ -131,6 +136,39 @@ take_ticket(Work *w)
 	return true;
 }
 
+/* Takes a job out of its group's line. False: it is not there. Waits for who is taking or cancelling it. */
+static bool
+leave_line(Work *w, int64 id)
+{
+	StoreTable *line = open_once(&w->line, TABLE_LINE);
+	Snapshot snapshot;
+	bool isnull;
+	bool taken;
+	Datum key = slot_datum(w->job, Anum_job_group_key, &isnull);
+
+	w->was_in_line = false;
+	if (isnull)
+		return false;
+	memset(&w->ticket, 0, sizeof(w->ticket));
+	w->ticket.visible_at = DT_NOBEGIN;
+	/* one that this transaction itself enqueued is not in line yet */
+	if (line_forget(id, &w->row))
+	{
+		w->ticket.attempt = w->row.attempt;
+		return true;
+	}
+	snapshot = store_snapshot();
+	taken = store_line_of_job(line, snapshot, id, &w->row);
+	store_snapshot_done(snapshot);
+	if (!taken || store_delete(line, &w->row.tid, true) != TM_Ok)
+		return false;
+	xact_count(w->queue, COUNT_READY, -1);
+	line_left(w->queue, DatumGetTextPP(key), w->row.ord);
+	w->ticket.attempt = w->row.attempt;
+	w->was_in_line = true;
+	return true;
+}
+
 /* Finds out where a job stands, and takes its ticket if it waits. Waits for whoever has the ticket in hand. */
 static Standing
 find_job(Work *w, int64 id)
@@ -140,7 +178,7 @@ find_job(Work *w, int64 id)
 		CHECK_FOR_INTERRUPTS();
 		if (!read_job(w, id))
 			return STANDING_NONE;
-		if (take_ticket(w))
+		if (take_ticket(w) || leave_line(w, id))
 		{
 			/* with the ticket in hand nobody else changes the row: now what is read is what is */
 			if (!read_job(w, id))
@@ -163,6 +201,19 @@ typedef enum Finished
 	FINISHED_LIVE /* it is a live job after all: look again */
 } Finished;
 
+/* A dead letter was deleted: a group that it blocks goes on. */
+static void
+forget_dead(QueueInfo *queue, int64 id, TupleTableSlot *dead)
+{
+	bool isnull;
+	Datum key = slot_datum(dead, Anum_dead_group_key, &isnull);
+	HeldRow held;
+
+	xact_count(queue, COUNT_DEAD, -1);
+	if (!isnull)
+		(void) turn_unblock(queue, DatumGetTextPP(key), id, &held);
+}
+
 /* Looks for a row of that id by an index on the id, and deletes it if asked to. */
 static Finished
 look_in(StoreTable *t, int index, Snapshot snapshot, int64 id, bool delete)
@@ -182,7 +233,7 @@ look_in(StoreTable *t, int index, Snapshot snapshot, int64 id, bool delete)
 		if (delete &&store_delete(t, &tid, true) != TM_Ok)
 			result = FINISHED_LIVE; /* trimmed or redriven meanwhile */
 		else if (delete &&t->which == TABLE_DEAD && meta_queue_by_id(queue_id))
-			xact_count(meta_queue_by_id(queue_id), COUNT_DEAD, -1);
+			forget_dead(meta_queue_by_id(queue_id), id, scan.slot);
 	}
 	store_scan_end(&scan);
 	return result;
@@ -304,6 +355,17 @@ change_priority(Work *w, int priority)
 	return slot;
 }
 
+/* A job that left its group's line goes back to its place. job: its row, which may be new. */
+static void
+keep_place(Work *w, TupleTableSlot *job)
+{
+	bool isnull;
+
+	w->row.priority = DatumGetInt16(slot_value(job, Anum_job_priority));
+	w->row.job_tid = job->tts_tid;
+	line_put_back(w->queue, DatumGetTextPP(slot_datum(job, Anum_job_group_key, &isnull)), &w->row);
+}
+
 /* A time to run at. Error 22023 when it is infinite or too far away. */
 static TimestampTz
 run_at_arg(FunctionCallInfo fcinfo, int argno)
@@ -321,7 +383,7 @@ run_at_arg(FunctionCallInfo fcinfo, int argno)
 
 /*
  * reschedule(job_id, run_at, priority): moves a waiting job; null leaves a thing as it is, a run_at in the past means now. The job
- * keeps its attempts and goes to the end of its priority. Errors: 42704 unknown; 55000 active or finished; 22023 bad or no value.
+ * keeps its attempts and goes to the end of its priority; in a group it keeps its place, unless it is to run later: then it joins again. Errors: 42704 unknown; 55000 active or finished; 22023 bad or no value.
  */
 PG_FUNCTION_INFO_V1(jobq_reschedule);
 Datum
@@ -344,10 +406,40 @@ jobq_reschedule(PG_FUNCTION_ARGS)
 	if (standing != STANDING_WAITING)
 		refuse_reschedule(&w, id, standing);
 	job = PG_ARGISNULL(2) ? w.job : change_priority(&w, priority);
-	retire_requeue(&w.retire, w.queue, job, w.ticket.attempt, PG_ARGISNULL(1) ? w.ticket.visible_at : run_at);
+	if (w.was_in_line && (PG_ARGISNULL(1) || run_at <= w.retire.now))
+		keep_place(&w, job);
+	else
+		retire_requeue(&w.retire, w.queue, job, w.ticket.attempt, PG_ARGISNULL(1) ? w.ticket.visible_at : run_at);
 	work_end(&w);
 	xact_verb_end(false);
 	PG_RETURN_VOID();
+}
+
+/* The first job of a group that waits, for its backoff or its rate: the group need not wait any more, but for its rate. */
+static bool
+end_backoff(Work *w, int64 id)
+{
+	StoreTable *line = open_once(&w->line, TABLE_LINE);
+	StoreTable *delayed = open_once(&w->retire.delayed, TABLE_DELAYED);
+	LineAfter after = {.lane = LANE_GROUP, .not_before = DT_NOBEGIN};
+	Snapshot snapshot;
+	bool isnull;
+	bool taken;
+	Datum key = slot_datum(w->job, Anum_job_group_key, &isnull);
+
+	if (isnull)
+		return false;
+	snapshot = store_snapshot();
+	taken = store_line_of_job(line, snapshot, id, &w->row) &&
+			store_ticket_of_group(TABLE_DELAYED, delayed, snapshot, w->row.group_id, &w->ticket) &&
+			store_line_head(line, snapshot, w->row.group_id, w->ticket.from_ord, &w->row) && w->row.job_id == id &&
+			store_delete(delayed, &w->ticket.tid, false) == TM_Ok;
+	store_snapshot_done(snapshot);
+	if (!taken)
+		return false;
+	after.from_ord = w->ticket.from_ord;
+	line_let_go(w->queue, DatumGetTextPP(key), w->row.group_id, &after);
+	return true;
 }
 
 /* Makes a delayed job ready. False: it is not delayed, or somebody has it in hand. */
@@ -360,6 +452,8 @@ run_now(Work *w, int64 id)
 
 	if (!read_job(w, id))
 		return false;
+	if (end_backoff(w, id))
+		return true;
 	snapshot = store_snapshot();
 	taken = store_ticket_find(TABLE_DELAYED, delayed, snapshot, id, w->queue->id, 0, &w->ticket) &&
 			store_delete(delayed, &w->ticket.tid, false) == TM_Ok;

@@ -12,6 +12,7 @@
 #include "guc.h"
 #include "jobq.h"
 #include "launcher.h"
+#include "line.h"
 #include "meta.h"
 #include "shmem.h"
 #include "xact.h"
@@ -35,6 +36,7 @@ _PG_init(void)
 	shmem_init();
 	meta_init();
 	xact_init();
+	line_init();
 	if (!IsBinaryUpgrade)
 		launcher_register();
 }

@@ -7,8 +7,9 @@
  * include downwards only, in this order:
  *
  *		jobq compat < guc pending < timeutil < debug shmem < cursor meta
- *		< args backoff ident spi store xact < retire settings < overdue
- *		< admin claim leases maintain stats < finish scheduler < launcher
+ *		< args backoff ident spi store xact < group liveness < line < retire
+ *		settings < turn < overdue < admin claim leases maintain redrive stats
+ *		< finish scheduler < launcher
  *
  *-------------------------------------------------------------------------
  */
@@ -26,6 +27,7 @@
 #define JOBQ_MAX_QUEUE_NAME 128   /* bytes */
 #define JOBQ_MAX_NAME 256         /* bytes: job names, worker names, keys */
 #define JOBQ_MAX_LEASE_JOBS 64    /* jobs in one lease row (bits of lease.cancel) */
+#define JOBQ_MAX_WEIGHT 64        /* of a group */
 #define JOBQ_MAX_BATCH 10000      /* jobs in one dequeue() */
 #define JOBQ_MAX_MANY 1000000     /* elements of an array argument */
 #define JOBQ_MAX_ERROR_BYTES 8192 /* stored error text */
@@ -39,6 +41,8 @@ typedef enum JobqLane
 {
 	LANE_RETURNED = 0, /* retries, releases, expired leases, due delayed jobs */
 	LANE_FRESH = 1,    /* seq is the job's id */
+	LANE_GROUP = 2,    /* the turn of a group */
+	LANE_BULK = 3,     /* of a group with many jobs, kept apart */
 	NUM_LANES
 } JobqLane;
 

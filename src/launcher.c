@@ -537,6 +537,9 @@ jobq_launcher_main(Datum arg)
 
 	SpinLockAcquire(&jobq_shared->launcher_mutex);
 	jobq_shared->launcher_latch = MyLatch;
+	/* not when it is only this process that starts anew */
+	if (jobq_shared->running_since == 0)
+		jobq_shared->running_since = clock_now();
 	SpinLockRelease(&jobq_shared->launcher_mutex);
 
 	for (;;)

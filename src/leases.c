@@ -57,8 +57,15 @@ item_status_name(ItemStatus status)
 			return "retry";
 		case ITEM_DEAD:
 			return "dead";
+		case ITEM_BLOCKED:
+			return "blocked";
+		case ITEM_DRAIN:
+			return "drain";
+		case ITEM_OUT_OF_ORDER:
+			return "out_of_order";
 		case ITEM_PENDING:
 		case ITEM_LOST:
+		case NUM_ITEM_STATUS:
 			break;
 	}
 	return "lost";
@@ -103,9 +110,9 @@ void
 lease_items_result(FunctionCallInfo fcinfo, LeaseItem *items, int n)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
-	Datum status[ITEM_DEAD + 1];
+	Datum status[NUM_ITEM_STATUS];
 
-	for (int i = 0; i <= ITEM_DEAD; i++)
+	for (int i = 0; i < NUM_ITEM_STATUS; i++)
 		status[i] = CStringGetTextDatum(item_status_name(i));
 	for (int i = 0; i < n; i++)
 	{
@@ -186,7 +193,8 @@ place_items(LeaseGroup *group, bool found)
 	}
 }
 
-static int
+/* How many items of a lease are in our hands. */
+int
 pending_items(const LeaseGroup *group)
 {
 	int n = 0;
@@ -218,8 +226,10 @@ acquire_group(LeaseList *list, LeaseGroup *group, LeaseUse use)
 		}
 		else
 		{
-			result = store_lease_lock(list->lease, &group->lease,
-									  use == LEASE_USE_GIVE_BACK ? LEASE_EXCLUSIVE : LEASE_KEY_SHARE, true);
+			/* a group's lease is shared by nobody but those who only hold it: who ends a job of it decides over the rest */
+			bool exclusive = use == LEASE_USE_GIVE_BACK || (use != LEASE_USE_HOLD && group->lease.group_id > 0);
+
+			result = store_lease_lock(list->lease, &group->lease, exclusive ? LEASE_EXCLUSIVE : LEASE_KEY_SHARE, true);
 			if (result == TM_Ok)
 				place_items(group, true); /* as the locked row has it */
 		}
@@ -321,6 +331,12 @@ leases_write_back(LeaseList *list, StoreTable *job)
 
 		if (group->deleted)
 			continue;
+		if (group->lease.group_id > 0)
+		{
+			if (group->over && store_delete(list->lease, &group->lease.tid, true) != TM_Ok)
+				elog(ERROR, "lease " INT64_FORMAT " changed although it is locked", group->lease.token);
+			continue;
+		}
 		for (int j = 0; j < group->n; j++)
 		{
 			LeaseItem *item = group->items[j];

@@ -19,9 +19,13 @@ typedef enum ItemStatus
 	ITEM_LOST,
 	ITEM_CANCEL, /* extended, and asked to cancel */
 	ITEM_CANCELLED,
-	ITEM_TOO_LARGE, /* its result is larger than the queue allows: it stays as it was */
+	ITEM_TOO_LARGE,    /* its result is larger than the queue allows: it stays as it was */
+	ITEM_DRAIN,        /* extended, and its holder is to let go */
+	ITEM_OUT_OF_ORDER, /* an earlier job of its group is not done: it stays as it was */
 	ITEM_RETRY,
-	ITEM_DEAD
+	ITEM_DEAD,
+	ITEM_BLOCKED, /* dead, and its group waits */
+	NUM_ITEM_STATUS
 } ItemStatus;
 
 typedef struct LeaseGroup LeaseGroup;
@@ -43,6 +47,7 @@ struct LeaseGroup
 {
 	Lease lease;
 	bool deleted; /* by us: all its jobs are in the list */
+	bool over;    /* a group's turn that ended: the lease must go */
 	LeaseItem **items;
 	int n;
 };
@@ -69,6 +74,7 @@ extern void leases_acquire(LeaseList *list, LeaseItem *items, int n, LeaseUse us
 extern void leases_write_back(LeaseList *list, StoreTable *job);
 extern void leases_close(LeaseList *list);
 extern void leases_group(LeaseList *list, LeaseItem *items, int n);
+extern int pending_items(const LeaseGroup *group);
 extern int lease_position(const Lease *lease, int64 job_id);
 extern const char *item_status_name(ItemStatus status);
 extern LeaseItem *lease_items_args(FunctionCallInfo fcinfo, int *n);

@@ -69,9 +69,16 @@ extern void promote_undo(Maintain *m);
 extern TimestampTz expire_due(Maintain *m);
 extern void expire_run(Maintain *m);
 extern void expire_undo(Maintain *m);
+extern TimestampTz take_over_due(Maintain *m);
+extern void take_over_run(Maintain *m);
+extern void take_over_undo(Maintain *m);
 extern TimestampTz rolled_back_due(Maintain *m);
 extern void rolled_back_run(Maintain *m);
 extern void rolled_back_undo(Maintain *m);
+
+/* drain.c */
+extern TimestampTz drain_due(Maintain *m);
+extern void drain_run(Maintain *m);
 
 /* trim.c */
 extern TimestampTz trim_due(Maintain *m);

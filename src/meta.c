@@ -60,6 +60,12 @@ enum
 	Anum_queue_dead_letter_queue,
 	Anum_queue_max_payload_bytes,
 	Anum_queue_notify,
+	Anum_queue_on_retry,
+	Anum_queue_on_dead,
+	Anum_queue_group_rate_limit,
+	Anum_queue_group_rate_interval,
+	Anum_queue_group_lease,
+	Anum_queue_isolate_above,
 	Natts_queue = 27
 };
 
@@ -79,6 +85,11 @@ static const TableName table_names[TABLE_HISTORY] = {
 	[TABLE_DEAD] = {"dead", {"dead_pkey", "dead_queue", "dead_died"}},
 	[TABLE_IDENTITY] = {"identity", {NULL}},
 	[TABLE_ORIGIN] = {"origin", {NULL}},
+	[TABLE_JOB_GROUP] = {"job_group", {"job_group_pkey", "job_group_key"}},
+	[TABLE_LINE] = {"line", {"line_order", "line_job"}},
+	[TABLE_HELD] = {"held", {"held_pkey"}},
+	[TABLE_GROUP_SETTING] = {"group_setting", {"group_setting_pkey"}},
+	[TABLE_GROUP_RATE] = {"group_rate", {"group_rate_key"}},
 };
 
 static const char *const sequence_names[NUM_SEQUENCES] = {
@@ -456,6 +467,25 @@ backoff_kind(const char *name)
 	return BACKOFF_EXPONENTIAL_JITTER;
 }
 
+/* Whether a group of the queue has settings of its own. */
+static bool
+has_group_settings(int32 queue_id)
+{
+	Relation rel = table_open(meta_table_oid(TABLE_GROUP_SETTING), AccessShareLock);
+	Snapshot snapshot = RegisterSnapshot(GetLatestSnapshot());
+	ScanKeyData key;
+	SysScanDesc scan;
+	bool found;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(queue_id));
+	scan = systable_beginscan(rel, meta_index_oid(TABLE_GROUP_SETTING, 0), true, snapshot, 1, &key);
+	found = HeapTupleIsValid(systable_getnext(scan));
+	systable_endscan(scan);
+	UnregisterSnapshot(snapshot);
+	table_close(rel, AccessShareLock);
+	return found;
+}
+
 /* Writes a row of jobq.queue into the cache, over what stood there. Old strings are left: a caller may still hold them. */
 static QueueInfo *
 cache_queue(HeapTuple tuple, TupleDesc desc)
@@ -494,6 +524,13 @@ cache_queue(HeapTuple tuple, TupleDesc desc)
 	queue->keep_completed = interval_or(COLUMN(keep_completed), KEEP_FOREVER);
 	queue->dead_letter_queue = n[Anum_queue_dead_letter_queue - 1] ? 0 : DatumGetInt32(VALUE(dead_letter_queue));
 	queue->max_payload_bytes = DatumGetInt32(VALUE(max_payload_bytes));
+	queue->pass_on_retry = strcmp(TextDatumGetCString(VALUE(on_retry)), "pass") == 0;
+	queue->skip_on_dead = strcmp(TextDatumGetCString(VALUE(on_dead)), "skip") == 0;
+	queue->group_rate_interval = interval_or(COLUMN(group_rate_interval), USECS_PER_SEC);
+	queue->group_rate_limit = n[Anum_queue_group_rate_limit - 1] ? 0 : DatumGetInt32(VALUE(group_rate_limit));
+	queue->group_lease = interval_or(COLUMN(group_lease), 0);
+	queue->isolate_above = n[Anum_queue_isolate_above - 1] ? 0 : DatumGetInt32(VALUE(isolate_above));
+	queue->group_settings = has_group_settings(id);
 	queue->slots_freed = pg_atomic_read_u32(&jobq_shared->slots_freed);
 	queue->slot = shmem_queue(MyDatabaseId, extension_oid, id);
 	queue->exists = true;

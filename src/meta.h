@@ -19,6 +19,11 @@ typedef enum JobqTable
 	TABLE_DEAD,
 	TABLE_IDENTITY,
 	TABLE_ORIGIN,
+	TABLE_JOB_GROUP,
+	TABLE_LINE,
+	TABLE_HELD,
+	TABLE_GROUP_SETTING,
+	TABLE_GROUP_RATE,
 	TABLE_HISTORY, /* first of the ring */
 	TABLE_HISTORY_FAR = TABLE_HISTORY + 32,
 	NUM_TABLES
@@ -66,8 +71,15 @@ typedef struct QueueInfo
 	int64 keep_completed;    /* microseconds; 0: nothing kept */
 	int32 dead_letter_queue; /* 0: none */
 	int32 max_payload_bytes;
-	QueueSlot *slot;    /* NULL: no slot was free */
-	uint32 slots_freed; /* when that was */
+	bool pass_on_retry;     /* a failed job of a group leaves the line for its backoff; else the group waits with it */
+	bool skip_on_dead;      /* a group goes on after a death; else it is blocked */
+	bool group_settings;    /* some of its groups have settings of their own */
+	int32 group_rate_limit; /* starts in a group in group_rate_interval; 0: no limit */
+	int64 group_rate_interval;
+	int64 group_lease;   /* microseconds; 0: lease */
+	int32 isolate_above; /* jobs in line; 0: never */
+	QueueSlot *slot;     /* NULL: no slot was free */
+	uint32 slots_freed;  /* when that was */
 } QueueInfo;
 
 /* What a verb needs of the transaction and the database it runs in. */

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "access/xact.h"
+#include "executor/executor.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -24,9 +25,11 @@
 
 #include "debug.h"
 #include "ident.h"
+#include "liveness.h"
 #include "overdue.h"
 #include "retire.h"
 #include "timeutil.h"
+#include "turn.h"
 #include "xact.h"
 
 /* While no scheduler runs, each session looks for overdue leases at most so often, and at so many entries. */
@@ -35,12 +38,8 @@
 /* After an error in it. */
 #define FAILURE_PAUSE (10 * USECS_PER_SEC)
 
-/*
- * Locks leases that were found; those that are gone leave the list, and so do those that are in somebody's hands, or were rewritten
- * meanwhile, through busy (may be NULL): they are to be looked at again. Returns how many are left.
- */
-int
-overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz ends))
+static int
+lock_leases(StoreTable *lease, Lease *rows, int n, bool orphans, void (*busy)(TimestampTz ends))
 {
 	int kept = 0;
 
@@ -51,7 +50,7 @@ overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz end
 
 		DEBUG_POINT("lease-overdue");
 		result = store_lease_lock(lease, &rows[i], LEASE_EXCLUSIVE, false);
-		if (result == TM_Ok && rows[i].lease_until <= clock_now())
+		if (result == TM_Ok && (orphans || rows[i].lease_until <= clock_now()))
 			rows[kept++] = rows[i];
 		else if (result != TM_Deleted && busy)
 			busy(ends);
@@ -59,32 +58,79 @@ overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz end
 	return kept;
 }
 
-/* Ends one locked lease: each job that is still there has failed once more, or was cancelled. */
+/*
+ * Locks leases that were found to be over; those that are gone leave the list, and so do those that are in somebody's hands, or were
+ * rewritten meanwhile, through busy (may be NULL): they are to be looked at again. Returns how many are left.
+ */
+int
+overdue_lock(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz ends))
+{
+	return lock_leases(lease, rows, n, false, busy);
+}
+
+/* The same for leases whose session has ended, whatever their time. */
+int
+overdue_lock_orphans(StoreTable *lease, Lease *rows, int n, void (*busy)(TimestampTz ends))
+{
+	return lock_leases(lease, rows, n, true, busy);
+}
+
+/* Ends the jobs of a lease of no group: each that is still there has failed once more, or was cancelled. Returns how many there were. */
+static int
+end_jobs(Retire *retire, QueueInfo *queue, Lease *row, Snapshot snapshot, TupleTableSlot *job)
+{
+	int unfinished = 0;
+
+	for (int i = 0; i < row->njobs; i++)
+	{
+		Attempt attempt = retire_attempt(row, i);
+
+		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
+			continue;
+		if (row->cancel & (UINT64CONST(1) << i))
+			(void) retire_finish(retire, queue, job, 'x', &attempt);
+		else
+			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true,
+							   NULL);
+		unfinished++;
+	}
+	return unfinished;
+}
+
+/* Ends a group's turn: the first job that is still there has failed once more, or was cancelled; those after it go back to their places. */
+static int
+end_turn(Retire *retire, QueueInfo *queue, Lease *row, Snapshot snapshot, TupleTableSlot *job)
+{
+	TurnEnd e;
+	int unfinished = 0;
+
+	turn_end_begin(&e, retire, queue, row);
+	for (int i = 0; i < row->njobs; i++)
+	{
+		Attempt attempt = retire_attempt(row, i);
+
+		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
+			continue;
+		if (unfinished++ > 0 || row->cancel & (UINT64CONST(1) << i))
+			turn_return(&e, i, job, &attempt, DT_NOBEGIN);
+		else
+			(void) turn_fail(&e, i, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
+	}
+	turn_over(&e);
+	return unfinished;
+}
+
+/* Ends one locked lease. */
 static void
 end_lease(Retire *retire, StoreTable *lease, Lease *row, Snapshot snapshot, TupleTableSlot *job)
 {
 	QueueInfo *queue = meta_queue_by_id(row->queue_id);
 	int unfinished = 0;
 
-	for (int i = 0; queue && i < row->njobs; i++)
-	{
-		Attempt attempt;
-
-		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
-			continue;
-		memset(&attempt, 0, sizeof(attempt));
-		attempt.token = row->token;
-		attempt.attempt = row->attempts[i];
-		attempt.started = row->started;
-		attempt.worker = row->worker;
-		attempt.progress = row->progress;
-		if (row->cancel & (UINT64CONST(1) << i))
-			(void) retire_finish(retire, queue, job, 'x', &attempt);
-		else
-			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0,
-							   true);
-		unfinished++;
-	}
+	if (queue && row->group_id > 0)
+		unfinished = end_turn(retire, queue, row, snapshot, job);
+	else if (queue)
+		unfinished = end_jobs(retire, queue, row, snapshot, job);
 	if (unfinished > 0)
 	{
 		xact_count(queue, COUNT_ACTIVE, -unfinished);
@@ -158,14 +204,82 @@ note_ready(QueueInfo *queue, Ticket *tickets, int n)
 	xact_count(queue, COUNT_DELAYED, -n);
 }
 
-/* Writes tickets deleted from delayed into ready, in the order they were due. */
-void
+/* Takes the jobs that join their group, and the tickets of groups, out of a list of due ones: both are dealt with at commit. */
+static int
+settle_groups(QueueInfo *queue, Ticket *tickets, int n)
+{
+	StoreTable *job = NULL;
+	StoreTable *job_group = NULL;
+	TupleTableSlot *slot = NULL;
+	Snapshot snapshot = NULL;
+	int kept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		Ticket *ticket = &tickets[i];
+		bool isnull;
+
+		if (ticket->group_id == 0 && !ticket->joins)
+		{
+			tickets[kept++] = *ticket;
+			continue;
+		}
+		if (snapshot == NULL)
+			snapshot = store_snapshot();
+		if (ticket->group_id > 0)
+		{
+			LineAfter after = {.from_ord = ticket->from_ord, .lane = LANE_GROUP, .not_before = DT_NOBEGIN};
+			text *key;
+
+			if (job_group == NULL)
+				job_group = store_open(TABLE_JOB_GROUP);
+			key = store_group_key(job_group, snapshot, ticket->group_id);
+			if (key)
+				line_let_go(queue, key, ticket->group_id, &after);
+			continue;
+		}
+		if (job == NULL)
+		{
+			job = store_open(TABLE_JOB);
+			slot = store_read_slot(job);
+		}
+		xact_count(queue, COUNT_DELAYED, -1);
+		if (store_job_fetch(job, snapshot, ticket->job_id, &ticket->job_tid, slot))
+		{
+			LineRow row = {.job_id = ticket->job_id,
+						   .attempt = ticket->attempt,
+						   .priority = ticket->priority,
+						   .job_tid = slot->tts_tid};
+			Datum key = slot_datum(slot, Anum_job_group_key, &isnull);
+
+			if (!isnull)
+				line_join(queue, DatumGetTextPP(key), &row);
+		}
+	}
+	if (snapshot)
+		store_snapshot_done(snapshot);
+	if (slot)
+		ExecDropSingleTupleTableSlot(slot);
+	store_close(job);
+	store_close(job_group);
+	return kept;
+}
+
+/*
+ * Tickets deleted from delayed, in the order they were due: those of jobs are written into ready; a group's job joins its line, and a
+ * group's own ticket is given back, both at commit. Returns how many are in ready now, first in the list.
+ */
+int
 overdue_make_ready(DbSlot *db, QueueInfo *queue, StoreTable *ready, Ticket *tickets, int n)
 {
-	int64 *seqs = palloc(n * sizeof(int64));
+	int64 *seqs;
 	TupleTableSlot *slots[STORE_BATCH];
 	int filled = 0;
 
+	n = settle_groups(queue, tickets, n);
+	if (n == 0)
+		return 0;
+	seqs = palloc(n * sizeof(int64));
 	ident_job_ids(db, seqs, n);
 	for (int i = 0; i < n; i++)
 	{
@@ -181,6 +295,7 @@ overdue_make_ready(DbSlot *db, QueueInfo *queue, StoreTable *ready, Ticket *tick
 	}
 	note_ready(queue, tickets, n);
 	pfree(seqs);
+	return n;
 }
 
 /*
@@ -213,8 +328,8 @@ overdue_promote_some(DbSlot *db, QueueInfo *queue, int max, TimestampTz from, in
 	{
 		StoreTable *ready = store_open(TABLE_READY);
 
-		overdue_make_ready(db, queue, ready, tickets, n);
-		*first_seq = Min(*first_seq, tickets[0].seq);
+		if (overdue_make_ready(db, queue, ready, tickets, n) > 0)
+			*first_seq = Min(*first_seq, tickets[0].seq);
 		store_close(ready);
 		CommandCounterIncrement();
 	}
@@ -236,8 +351,10 @@ end_some(QueueInfo *queue, int max, TimestampTz from)
 	while (n < max && looked++ < LOOK_WALK && store_scan_next(&scan))
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (DatumGetInt32(slot_value(scan.slot, Anum_lease_queue_id)) == queue->id)
-			store_lease_read(scan.slot, &rows[n++]);
+		if (DatumGetInt32(slot_value(scan.slot, Anum_lease_queue_id)) != queue->id)
+			continue;
+		store_lease_read(scan.slot, &rows[n]);
+		n += liveness_grace(&rows[n]) <= clock_now();
 	}
 	store_scan_end(&scan);
 	store_snapshot_done(snapshot);

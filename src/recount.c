@@ -188,8 +188,12 @@ count_rows(Snapshot snapshot, Count *counts, int n)
 	if (plan == NULL)
 	{
 		plan = SPI_prepare(
-			"SELECT 0, queue_id, count(*) FROM jobq.ready WHERE queue_id = ANY ($1) GROUP BY queue_id"
-			" UNION ALL SELECT 1, queue_id, count(*) FROM jobq.delayed WHERE queue_id = ANY ($1) GROUP BY queue_id"
+			"SELECT 0, r.queue_id, sum(r.n)::bigint FROM ("
+			" SELECT queue_id, count(*) AS n FROM jobq.ready WHERE queue_id = ANY ($1) AND group_id IS NULL GROUP BY queue_id"
+			" UNION ALL SELECT g.queue_id, count(*) FROM jobq.job_group g JOIN jobq.line l ON l.group_id = g.id"
+			" WHERE g.queue_id = ANY ($1) GROUP BY g.queue_id) r GROUP BY r.queue_id"
+			" UNION ALL SELECT 1, queue_id, count(*) FROM jobq.delayed WHERE queue_id = ANY ($1)"
+			" AND coalesce(group_id, 0) = 0 GROUP BY queue_id"
 			" UNION ALL SELECT 2, l.queue_id, count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id)"
 			" JOIN jobq.job j ON j.id = u.id WHERE l.queue_id = ANY ($1) GROUP BY l.queue_id"
 			" UNION ALL SELECT 3, queue_id, count(*) FROM jobq.dead WHERE queue_id = ANY ($1) GROUP BY queue_id",

@@ -26,8 +26,10 @@
 #include "admin.h"
 #include "args.h"
 #include "meta.h"
+#include "redrive.h"
 #include "retire.h"
 #include "store.h"
+#include "turn.h"
 #include "xact.h"
 
 typedef struct Redrive
@@ -139,6 +141,30 @@ revive(Redrive *r, TupleTableSlot *dead)
 	return job;
 }
 
+/* A dead letter that blocks its group stands at the group's head again, and the group goes on with it. */
+static bool
+back_to_its_place(Redrive *r, TupleTableSlot *job)
+{
+	bool isnull;
+	Datum key = slot_datum(job, Anum_job_group_key, &isnull);
+	int64 id = DatumGetInt64(slot_value(job, Anum_job_id));
+	HeldRow held;
+	LineRow row;
+
+	if (isnull || !turn_unblock(r->from, DatumGetTextPP(key), id, &held))
+		return false;
+	if (r->from != r->to)
+		return false; /* it starts anew in another queue, and its group goes on without it */
+	row.group_id = held.group_id;
+	row.ord = held.dead_ord;
+	row.job_id = id;
+	row.attempt = 0;
+	row.priority = DatumGetInt16(slot_value(job, Anum_job_priority));
+	row.job_tid = job->tts_tid;
+	line_put_back(r->to, DatumGetTextPP(key), &row);
+	return true;
+}
+
 /* Redrives the dead letter in a scan's slot unless another session has it in hand. */
 static void
 redrive_row(Redrive *r, TupleTableSlot *dead)
@@ -153,7 +179,8 @@ redrive_row(Redrive *r, TupleTableSlot *dead)
 	caller = MemoryContextSwitchTo(r->row);
 	job = revive(r, dead);
 	MemoryContextSwitchTo(caller);
-	retire_requeue(&r->retire, r->to, job, 0, r->retire.now);
+	if (!back_to_its_place(r, job))
+		retire_requeue(&r->retire, r->to, job, 0, r->retire.now);
 	MemoryContextReset(r->row);
 	r->count++;
 }
@@ -189,6 +216,43 @@ redrive_ids(Redrive *r, Snapshot snapshot, int64 *ids, int n)
 	}
 }
 
+static void
+redrive_begin(Redrive *r, QueueInfo *from, QueueInfo *to, int64 limit)
+{
+	memset(r, 0, sizeof(*r));
+	r->from = from;
+	r->to = to;
+	r->limit = limit;
+	r->dead = store_open(TABLE_DEAD);
+	retire_begin(&r->retire);
+	(void) store_slot(r->retire.job, 0); /* made here, not in the rows' context */
+	r->row = AllocSetContextCreate(CurrentMemoryContext, "jobq redrive", ALLOCSET_DEFAULT_SIZES);
+}
+
+static void
+redrive_end(Redrive *r)
+{
+	xact_count(r->from, COUNT_DEAD, -r->count);
+	retire_end(&r->retire);
+	store_close(r->dead);
+	MemoryContextDelete(r->row);
+}
+
+/* Redrives one dead letter. False: there is none of that id in the queue, or another session has it in hand. */
+bool
+redrive_one(QueueInfo *queue, int64 id)
+{
+	Snapshot snapshot;
+	Redrive r;
+
+	redrive_begin(&r, queue, queue, 1);
+	snapshot = store_snapshot();
+	redrive_ids(&r, snapshot, &id, 1);
+	store_snapshot_done(snapshot);
+	redrive_end(&r);
+	return r.count > 0;
+}
+
 /*
  * redrive(queue, job_ids, max_jobs, to_queue) -> how many dead letters became jobs again: same id, ready at once, attempts counted
  * anew, their origin in the headers, their failures kept. job_ids null: the oldest ones. Passes over what another session has
@@ -201,6 +265,8 @@ jobq_redrive(PG_FUNCTION_ARGS)
 	DbSlot *db = meta_begin("redrive", VERB_WRITES);
 	int n = 0;
 	int64 *ids = arg_id_set(fcinfo, 1, "job_ids", &n);
+	QueueInfo *from;
+	QueueInfo *to;
 	Snapshot snapshot;
 	Redrive r;
 
@@ -210,30 +276,22 @@ jobq_redrive(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_jobs must be between 1 and %d", JOBQ_MAX_MANY)));
 
-	memset(&r, 0, sizeof(r));
-	r.from = meta_queue_arg(fcinfo, 0);
-	r.to = PG_ARGISNULL(3) ? r.from : meta_queue_arg(fcinfo, 3);
-	r.limit = PG_GETARG_INT32(2);
+	from = meta_queue_arg(fcinfo, 0);
+	to = PG_ARGISNULL(3) ? from : meta_queue_arg(fcinfo, 3);
 
 	xact_verb_begin(db);
 	/* no drop of the queue that gets the jobs until they are committed */
-	xact_lock_queue(r.to->id, ShareLock);
-	if (meta_queue_by_id(r.to->id) == NULL)
+	xact_lock_queue(to->id, ShareLock);
+	if (meta_queue_by_id(to->id) == NULL)
 		admin_no_such_queue(PG_GETARG_TEXT_PP(PG_ARGISNULL(3) ? 0 : 3));
-	r.dead = store_open(TABLE_DEAD);
-	retire_begin(&r.retire);
-	(void) store_slot(r.retire.job, 0); /* made here, not in the rows' context */
-	r.row = AllocSetContextCreate(CurrentMemoryContext, "jobq redrive", ALLOCSET_DEFAULT_SIZES);
+	redrive_begin(&r, from, to, PG_GETARG_INT32(2));
 	snapshot = store_snapshot();
 	if (PG_ARGISNULL(1))
 		redrive_oldest(&r, snapshot);
 	else
 		redrive_ids(&r, snapshot, ids, n);
 	store_snapshot_done(snapshot);
-	xact_count(r.from, COUNT_DEAD, -r.count);
-	retire_end(&r.retire);
-	store_close(r.dead);
-	MemoryContextDelete(r.row);
+	redrive_end(&r);
 	xact_verb_end(false);
 	PG_RETURN_INT64(r.count);
 }

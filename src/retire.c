@@ -29,6 +29,7 @@
 
 #include "backoff.h"
 #include "ident.h"
+#include "line.h"
 #include "retire.h"
 #include "timeutil.h"
 #include "xact.h"
@@ -58,6 +59,20 @@ retire_end(Retire *r)
 	store_close(r->dead);
 	for (int i = 0; i < lengthof(r->history); i++)
 		store_close(r->history[i]);
+}
+
+Attempt
+retire_attempt(const Lease *lease, int position)
+{
+	Attempt attempt;
+
+	memset(&attempt, 0, sizeof(attempt));
+	attempt.token = lease->token;
+	attempt.attempt = lease->attempts[position];
+	attempt.started = lease->started;
+	attempt.worker = lease->worker;
+	attempt.progress = lease->progress;
+	return attempt;
 }
 
 static StoreTable *
@@ -247,9 +262,12 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 {
 	Ticket ticket;
 	TupleTableSlot *slot;
+	bool isnull;
+	Datum key = slot_datum(job, Anum_job_group_key, &isnull);
 
 	memset(&ticket, 0, sizeof(ticket));
 	ticket.job_id = DatumGetInt64(slot_value(job, Anum_job_id));
+	ticket.joins = !isnull;
 	ticket.queue_id = queue->id;
 	ticket.attempt = attempt;
 	ticket.lane = LANE_RETURNED;
@@ -263,6 +281,13 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 		store_insert(r->delayed, &slot, 1);
 		xact_count(queue, COUNT_DELAYED, 1);
 		xact_made_delayed(queue, visible_at);
+	}
+	else if (ticket.joins)
+	{
+		LineRow row = {
+			.job_id = ticket.job_id, .attempt = attempt, .priority = ticket.priority, .job_tid = ticket.job_tid};
+
+		line_join(queue, DatumGetTextPP(key), &row);
 	}
 	else
 	{
@@ -411,11 +436,12 @@ bury(Retire *r, QueueInfo *queue, TupleTableSlot *job, int attempts, const char 
 
 FailResult
 retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *attempt, const text *error,
-			const char *reason, int64 retry_in, bool retry)
+			const char *reason, int64 retry_in, bool retry, TimestampTz *hold)
 {
 	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
 	int32 max_attempts = DatumGetInt32(slot_value(job, Anum_job_max_attempts));
 	QueueInfo *onward = NULL;
+	TimestampTz again;
 
 	error = cut_error(error);
 	xact_count(queue, TOTAL_FAILED, 1);
@@ -425,7 +451,11 @@ retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *att
 		if (retry_in == RETRY_IN_DEFAULT)
 			retry_in = backoff_delay(queue, attempt->attempt, error);
 		/* the failure above and a caller's function are behind us: the delay counts from here */
-		retire_requeue(r, queue, job, attempt->attempt, retry_in == 0 ? r->now : timestamp_add(clock_now(), retry_in));
+		again = retry_in == 0 ? r->now : timestamp_add(clock_now(), retry_in);
+		if (hold)
+			*hold = again;
+		else
+			retire_requeue(r, queue, job, attempt->attempt, again);
 		xact_count(queue, TOTAL_RETRIED, 1);
 		return FAIL_RETRY;
 	}

@@ -71,6 +71,9 @@ typedef enum FailResult
 extern void retire_begin(Retire *r);
 extern void retire_end(Retire *r);
 
+/* The attempt that the job at a place of a lease is at. */
+extern Attempt retire_attempt(const Lease *lease, int position);
+
 /* Reads a job's row into a slot of r, good until STORE_BATCH more are read; NULL when the snapshot shows none. hint: its address, or NULL. */
 extern TupleTableSlot *retire_job(Retire *r, Snapshot snapshot, int64 job_id, ItemPointer hint);
 
@@ -80,11 +83,15 @@ extern bool retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char
 /*
  * A failed attempt: keeps the error, then puts the job back (after retry_in microseconds, or the queue's backoff when that is
  * RETRY_IN_DEFAULT) or makes it a dead letter. reason: of the death if it dies ('max_attempts', 'lease_expired', 'rejected').
+ * With hold, a job that will run again is left without a ticket, and *hold tells from when on.
  */
 extern FailResult retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *attempt,
-							  const text *error, const char *reason, int64 retry_in, bool retry);
+							  const text *error, const char *reason, int64 retry_in, bool retry, TimestampTz *hold);
 
-/* Puts a job back: into ready, lane returned, under a new seq, or into delayed when visible_at is still to come. attempt: counted so far. */
+/*
+ * Puts a job back: into ready, lane returned, under a new seq, or into delayed when visible_at is still to come. A group's job joins its
+ * line at the end, then. attempt: counted so far.
+ */
 extern void retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, TimestampTz visible_at);
 
 /* Deletes a job that nobody wants to remember (purge, delete): row and failures. False: the row was gone. */

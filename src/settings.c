@@ -42,12 +42,12 @@ const SettingInfo setting_info[NUM_SETTINGS] = {
 	[SETTING_DEAD_LETTER_QUEUE] = {"dead_letter_queue", INT4OID, true, true, NULL},
 	[SETTING_MAX_PAYLOAD_BYTES] = {"max_payload_bytes", INT4OID, false, true, "262144"},
 	[SETTING_NOTIFY] = {"notify", BOOLOID, false, true, "false"},
-	[SETTING_ON_RETRY] = {"on_retry", TEXTOID, false, false, "hold"},
-	[SETTING_ON_DEAD] = {"on_dead", TEXTOID, false, false, "block"},
-	[SETTING_GROUP_RATE_LIMIT] = {"group_rate_limit", INT4OID, true, false, NULL},
-	[SETTING_GROUP_RATE_INTERVAL] = {"group_rate_interval", INTERVALOID, false, false, "1 s"},
-	[SETTING_GROUP_LEASE] = {"group_lease", INTERVALOID, true, false, NULL},
-	[SETTING_ISOLATE_ABOVE] = {"isolate_above", INT4OID, true, false, NULL},
+	[SETTING_ON_RETRY] = {"on_retry", TEXTOID, false, true, "hold"},
+	[SETTING_ON_DEAD] = {"on_dead", TEXTOID, false, true, "block"},
+	[SETTING_GROUP_RATE_LIMIT] = {"group_rate_limit", INT4OID, true, true, NULL},
+	[SETTING_GROUP_RATE_INTERVAL] = {"group_rate_interval", INTERVALOID, false, true, "1 s"},
+	[SETTING_GROUP_LEASE] = {"group_lease", INTERVALOID, true, true, NULL},
+	[SETTING_ISOLATE_ABOVE] = {"isolate_above", INT4OID, true, true, NULL},
 };
 
 static const char *const backoff_names[] = {"fixed", "linear", "exponential", "exponential_jitter", "function"};
@@ -243,6 +243,17 @@ check_interval(const QueueSettings *settings, Setting s, int64 min, int64 max)
 		(void) interval_usecs(DatumGetIntervalP(settings->value[s]), setting_info[s].name, min, max);
 }
 
+static void
+check_choice(const QueueSettings *settings, Setting s, const char *one, const char *other)
+{
+	char *value = TextDatumGetCString(settings->value[s]);
+
+	if (strcmp(value, one) != 0 && strcmp(value, other) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid %s \"%s\"", setting_info[s].name, value),
+				 errhint("It is %s or %s.", one, other)));
+}
+
 /*
  * Checks a queue's settings as a whole; what they refer to (dead_letter_queue) is the caller's to check. Errors: 22004 for
  * a null where there must be a value, 22023 for a value out of its range.
@@ -265,6 +276,15 @@ settings_check(const QueueSettings *settings)
 	check_interval(settings, SETTING_BACKOFF_CAP, 0, JOBQ_MAX_DELAY_USECS);
 	check_interval(settings, SETTING_KEEP_COMPLETED, 0, JOBQ_MAX_DELAY_USECS);
 	check_interval(settings, SETTING_KEEP_DEAD, 0, JOBQ_MAX_DELAY_USECS);
+
+	check_interval(settings, SETTING_GROUP_RATE_INTERVAL, 1000, JOBQ_MAX_DELAY_USECS);
+	check_interval(settings, SETTING_GROUP_LEASE, 1000, JOBQ_MAX_LEASE_USECS);
+	if (!settings->isnull[SETTING_GROUP_RATE_LIMIT])
+		check_int(settings, SETTING_GROUP_RATE_LIMIT, 1, 1000000);
+	if (!settings->isnull[SETTING_ISOLATE_ABOVE])
+		check_int(settings, SETTING_ISOLATE_ABOVE, 1, 100000);
+	check_choice(settings, SETTING_ON_RETRY, "hold", "pass");
+	check_choice(settings, SETTING_ON_DEAD, "block", "skip");
 
 	backoff = TextDatumGetCString(settings->value[SETTING_BACKOFF]);
 	for (int i = 0; i < lengthof(backoff_names); i++)

@@ -36,6 +36,7 @@ JobqShared *jobq_shared = NULL;
 DbSlot *jobq_dbs = NULL;
 QueueSlot *jobq_queues = NULL;
 ClaimCursor *jobq_cursors = NULL;
+pg_atomic_uint64 *jobq_sessions = NULL;
 
 static HTAB *queue_hash = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -49,6 +50,7 @@ shared_size(void)
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_databases, sizeof(DbSlot))));
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_queues, sizeof(QueueSlot))));
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_cursors, sizeof(ClaimCursor))));
+	size = add_size(size, mul_size(MaxBackends, sizeof(pg_atomic_uint64)));
 	return size;
 }
 
@@ -72,6 +74,7 @@ init_shared(char *base)
 	memset(jobq_shared->probed, 0, sizeof(jobq_shared->probed));
 	jobq_shared->queues_overflowed = false;
 	jobq_shared->dbs_overflowed = false;
+	jobq_shared->running_since = 0;
 	LWLockInitialize(&jobq_shared->lock, tranche);
 	SpinLockInit(&jobq_shared->launcher_mutex);
 	SpinLockInit(&jobq_shared->cursor_mutex);
@@ -103,6 +106,8 @@ init_shared(char *base)
 	}
 	for (int i = 0; i < jobq_max_cursors; i++)
 		jobq_cursors[i].next = i + 1 < jobq_max_cursors ? i + 1 : -1;
+	for (int i = 0; i < MaxBackends; i++)
+		pg_atomic_init_u64(&jobq_sessions[i], 0);
 }
 
 static void
@@ -121,6 +126,7 @@ startup_shmem(void)
 	jobq_dbs = (DbSlot *) (base + MAXALIGN(sizeof(JobqShared)));
 	jobq_queues = (QueueSlot *) ((char *) jobq_dbs + MAXALIGN(jobq_max_databases * sizeof(DbSlot)));
 	jobq_cursors = (ClaimCursor *) ((char *) jobq_queues + MAXALIGN(jobq_max_queues * sizeof(QueueSlot)));
+	jobq_sessions = (pg_atomic_uint64 *) ((char *) jobq_cursors + MAXALIGN(jobq_max_cursors * sizeof(ClaimCursor)));
 	if (!found)
 		init_shared(base);
 
@@ -337,6 +343,8 @@ db_slot_reset(DbSlot *db, Oid db_oid, Oid ext_oid)
 	db->next_lease = DT_NOBEGIN;
 	db->prepared = true; /* of the time before a restart: the first recount looks */
 	db->poisoned = false;
+	db->sessions_ended = true;
+	db->drain_at = DT_NOBEGIN;
 	db->rescan_activity = db->activity;
 	db->next_rescan = DT_NOBEGIN;
 	db->totals_since = GetCurrentTimestamp();

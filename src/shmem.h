@@ -119,6 +119,8 @@ typedef struct DbSlot
 	TimestampTz lease_cursor; /* no live lease ends before it, but for lease_low */
 	TimestampTz lease_low;    /* earliest end of a lease made since the scheduler last looked */
 	TimestampTz next_lease;   /* when the scheduler will look at the leases; DT_NOBEGIN: not known */
+	bool sessions_ended;      /* one that marked its leases with a key; true at the start: not known */
+	TimestampTz drain_at;     /* next look at the workers that hand over; DT_NOBEGIN: not known, DT_NOEND: none */
 	bool prepared;            /* a PREPARE took counter changes with it: recount after it is gone */
 	bool poisoned;            /* a job whose claim was rolled back too often waits for the scheduler */
 	uint64 activity;          /* announcements, to know whether a rescan is worth while */
@@ -162,9 +164,11 @@ typedef struct JobqShared
 	slock_t launcher_mutex;
 	Latch *launcher_latch;
 	Oid probed[LAUNCHER_PROBES]; /* database of each probe that has looked for the extension */
-	bool queues_overflowed;      /* a queue found no slot: schedulers look for such */
-	bool dbs_overflowed;         /* a database found no slot: the launcher has all of them looked at */
-	slock_t cursor_mutex;        /* free list of cursors */
+	TimestampTz
+		running_since;      /* jobs may be taken since then: the server's start, or its promotion; 0: not known yet */
+	bool queues_overflowed; /* a queue found no slot: schedulers look for such */
+	bool dbs_overflowed;    /* a database found no slot: the launcher has all of them looked at */
+	slock_t cursor_mutex;   /* free list of cursors */
 	int32 free_cursor;
 	pg_atomic_uint32 slots_freed; /* queue slots freed so far: who found none looks again when it has moved */
 	slock_t rollback_mutex;
@@ -178,6 +182,7 @@ extern JobqShared *jobq_shared; /* NULL: the library was not preloaded */
 extern DbSlot *jobq_dbs;
 extern QueueSlot *jobq_queues;
 extern ClaimCursor *jobq_cursors;
+extern pg_atomic_uint64 *jobq_sessions; /* by backend: its liveness key, see liveness.c */
 
 extern void shmem_init(void);
 

@@ -86,8 +86,9 @@ count_queue(QueueStats *stats)
 {
 	static SpiStatement statement = {
 		.sql =
-			"SELECT (SELECT count(*) FROM jobq.ready WHERE queue_id = $1),"
-			" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1),"
+			"SELECT (SELECT count(*) FROM jobq.ready WHERE queue_id = $1 AND group_id IS NULL)"
+			" + (SELECT count(*) FROM jobq.job_group g JOIN jobq.line l ON l.group_id = g.id WHERE g.queue_id = $1),"
+			" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1 AND coalesce(group_id, 0) = 0),"
 			" (SELECT count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id) JOIN jobq.job j ON j.id = u.id"
 			" WHERE l.queue_id = $1),"
 			" (SELECT count(*) FROM jobq.dead WHERE queue_id = $1),"
@@ -109,6 +110,20 @@ count_queue(QueueStats *stats)
 	spi_end(&scope);
 }
 
+/* Makes a group's ticket look like one of the first job in its line. */
+static bool
+first_of_group(Snapshot snapshot, Ticket *ticket)
+{
+	StoreTable *line = store_open_read(TABLE_LINE);
+	LineRow head;
+	bool found = store_line_head(line, snapshot, ticket->group_id, ticket->from_ord, &head);
+
+	store_close(line);
+	ticket->job_id = head.job_id;
+	ticket->job_tid = head.job_tid;
+	return found;
+}
+
 /* Sets *oldest to the time at which the job of a lane's first visible ticket from lo to hi was made, if that is earlier. */
 static void
 look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo,
@@ -123,6 +138,8 @@ look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue
 	if (found)
 		store_ticket_read(TABLE_READY, scan.slot, &ticket);
 	store_scan_end(&scan);
+	if (found && ticket.group_id > 0)
+		found = first_of_group(snapshot, &ticket);
 	if (found)
 	{
 		TupleTableSlot *slot = store_read_slot(job);

@@ -55,6 +55,16 @@ known_columns(JobqTable which)
 			return Natts_failure;
 		case TABLE_DEAD:
 			return Natts_dead;
+		case TABLE_JOB_GROUP:
+			return Natts_job_group;
+		case TABLE_LINE:
+			return Natts_line;
+		case TABLE_HELD:
+			return Natts_held;
+		case TABLE_GROUP_SETTING:
+			return Natts_group_setting;
+		case TABLE_GROUP_RATE:
+			return Natts_group_rate;
 		default:
 			return which >= TABLE_HISTORY ? Natts_history : 0;
 	}
@@ -154,7 +164,7 @@ index_wants(StoreTable *t, int n, TupleTableSlot *slot)
 	if (t->which == TABLE_JOB && n == INDEX_JOB_EXPIRES)
 		return !slot->tts_isnull[Anum_job_expires - 1];
 	if (t->which == TABLE_READY && n == INDEX_READY_JOB)
-		return DatumGetInt16(slot->tts_values[Anum_ready_lane - 1]) == LANE_RETURNED;
+		return DatumGetInt16(slot->tts_values[Anum_ready_lane - 1]) != LANE_FRESH;
 	return true;
 }
 

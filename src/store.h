@@ -60,7 +60,8 @@ enum
 	Anum_delayed_priority,
 	Anum_delayed_job_tid,
 	Anum_delayed_group_id,
-	Natts_delayed = Anum_delayed_group_id
+	Anum_delayed_from_ord,
+	Natts_delayed = Anum_delayed_from_ord
 };
 enum
 {
@@ -77,7 +78,58 @@ enum
 	Anum_lease_progress,
 	Anum_lease_group_id,
 	Anum_lease_ords,
-	Natts_lease = Anum_lease_ords
+	Anum_lease_drain,
+	Anum_lease_lane,
+	Anum_lease_session,
+	Natts_lease = Anum_lease_session
+};
+enum
+{
+	Anum_job_group_id = 1,
+	Anum_job_group_queue_id,
+	Anum_job_group_group_key,
+	Natts_job_group = Anum_job_group_group_key
+};
+enum
+{
+	Anum_line_group_id = 1,
+	Anum_line_ord,
+	Anum_line_ver,
+	Anum_line_job_id,
+	Anum_line_attempt,
+	Anum_line_priority,
+	Anum_line_job_tid,
+	Natts_line = Anum_line_job_tid
+};
+enum
+{
+	Anum_held_group_id = 1,
+	Anum_held_queue_id,
+	Anum_held_priority,
+	Anum_held_reason,
+	Anum_held_since,
+	Anum_held_from_ord,
+	Anum_held_dead_job,
+	Anum_held_dead_ord,
+	Natts_held = Anum_held_dead_ord
+};
+enum
+{
+	Anum_group_setting_queue_id = 1,
+	Anum_group_setting_group_key,
+	Anum_group_setting_weight,
+	Anum_group_setting_lease,
+	Anum_group_setting_rate_limit,
+	Anum_group_setting_rate_interval,
+	Anum_group_setting_paused,
+	Natts_group_setting = Anum_group_setting_paused
+};
+enum
+{
+	Anum_group_rate_queue_id = 1,
+	Anum_group_rate_group_key,
+	Anum_group_rate_next_at,
+	Natts_group_rate = Anum_group_rate_next_at
 };
 enum
 {
@@ -152,6 +204,13 @@ enum
 	INDEX_HISTORY_ID = 0,
 	INDEX_QUEUE_PKEY = 0,
 	INDEX_QUEUE_NAME,
+	INDEX_JOB_GROUP_PKEY = 0,
+	INDEX_JOB_GROUP_KEY,
+	INDEX_LINE_ORDER = 0,
+	INDEX_LINE_JOB,
+	INDEX_HELD_PKEY = 0,
+	INDEX_GROUP_SETTING_PKEY = 0,
+	INDEX_GROUP_RATE_KEY = 0,
 	MAX_INDEXES = 3
 };
 
@@ -187,7 +246,40 @@ typedef struct Ticket
 	int16 priority;
 	ItemPointerData job_tid; /* hint */
 	bool mine;               /* made by this very transaction */
+	bool joins;              /* delayed: the job joins its group's line when it is due */
+	int64 group_id; /* the group whose turn it is; job_id is the same. Of a job taken from a line: its group. 0: none */
+	int64 from_ord; /* of a group's: nobody stands in line before it */
+	/* of a job taken from a line */
+	int64 ord;              /* its place there */
+	int64 turn_lease;       /* microseconds, where the consumer asks for none */
+	TimestampTz turn_start; /* when a group with a rate started it; DT_NOBEGIN: not said */
 } Ticket;
+
+/* A job in line. */
+typedef struct LineRow
+{
+	ItemPointerData tid;
+	int64 group_id;
+	int64 ord;
+	int64 job_id;
+	int32 attempt; /* counted so far */
+	int16 priority;
+	ItemPointerData job_tid; /* hint */
+} LineRow;
+
+/* A ticket that nobody may take. */
+typedef struct HeldRow
+{
+	ItemPointerData tid;
+	int64 group_id;
+	int32 queue_id;
+	int16 priority;
+	bool blocked; /* by a dead job; else paused */
+	TimestampTz since;
+	int64 from_ord;
+	int64 dead_job; /* blocked only */
+	int64 dead_ord;
+} HeldRow;
 
 /* A lease as read. jobs are in the order they were taken. */
 typedef struct Lease
@@ -205,6 +297,11 @@ typedef struct Lease
 	int32 attempts[JOBQ_MAX_LEASE_JOBS]; /* number of the running attempt */
 	text *worker;
 	Jsonb *progress; /* object by job id, or NULL */
+	int64 group_id;  /* 0: not a group's */
+	int64 ords[JOBQ_MAX_LEASE_JOBS];
+	bool drain;    /* its holder is to let go */
+	int16 lane;    /* that a group's ticket came from */
+	int64 session; /* liveness key of the holder's session; 0: none */
 } Lease;
 
 typedef enum LeaseLock
@@ -254,8 +351,27 @@ extern bool store_ready_next_priority(StoreTable *ready, Snapshot snapshot, int3
 									  int16 *priority);
 extern void store_delayed_scan(StoreScan *scan, StoreTable *delayed, Snapshot snapshot, int32 queue_id, TimestampTz lo,
 							   TimestampTz hi);
+extern bool store_ticket_of_group(JobqTable which, StoreTable *t, Snapshot snapshot, int64 group_id, Ticket *ticket);
 extern bool store_ticket_find(JobqTable which, StoreTable *t, Snapshot snapshot, int64 job_id, int32 queue_id,
 							  int16 priority, Ticket *ticket);
+
+/* groups: store_line.c */
+extern void store_line_fill(TupleTableSlot *slot, const LineRow *row, int64 ver);
+extern void store_line_scan(StoreScan *scan, StoreTable *line, Snapshot snapshot, int64 group_id, int64 from_ord);
+extern void store_line_read(TupleTableSlot *slot, LineRow *row);
+extern bool store_line_head(StoreTable *line, Snapshot snapshot, int64 group_id, int64 from_ord, LineRow *row);
+extern bool store_line_of_job(StoreTable *line, Snapshot snapshot, int64 job_id, LineRow *row);
+extern void store_held_insert(StoreTable *held, const HeldRow *row);
+extern bool store_held_find(StoreTable *held, Snapshot snapshot, int64 group_id, HeldRow *row);
+extern bool store_group_find(StoreTable *job_group, Snapshot snapshot, int32 queue_id, const text *key, int64 *id,
+							 ItemPointer tid);
+extern text *store_group_key(StoreTable *job_group, Snapshot snapshot, int64 id);
+extern void store_group_insert(StoreTable *job_group, int64 id, int32 queue_id, const text *key);
+extern bool store_group_setting(StoreTable *t, Snapshot snapshot, int32 queue_id, const text *key,
+								TupleTableSlot **slot);
+extern bool store_group_rate(StoreTable *t, Snapshot snapshot, int32 queue_id, const text *key, TimestampTz *next_at,
+							 ItemPointer tid);
+extern void store_group_rate_insert(StoreTable *t, int32 queue_id, const text *key, TimestampTz next_at);
 
 /* leases */
 extern void store_lease_insert(StoreTable *lease, const Lease *row);
@@ -314,6 +430,8 @@ typedef struct StoreWalk
 extern StoreTable *store_open_read(JobqTable which);
 extern void store_walk_begin(StoreWalk *walk, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys);
 extern bool store_walk_next(StoreWalk *walk, bool *visible);
+extern bool store_walk_back(StoreWalk *walk, bool *visible);
+extern bool store_walk_was_committed(StoreWalk *walk);
 extern Datum store_walk_key(StoreWalk *walk, int column);
 extern void store_walk_end(StoreWalk *walk);
 

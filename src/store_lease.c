@@ -67,6 +67,15 @@ lease_fill(TupleTableSlot *slot, const Lease *row)
 		slot_set(slot, Anum_lease_worker, PointerGetDatum(row->worker));
 	if (row->progress)
 		slot_set(slot, Anum_lease_progress, JsonbPGetDatum(row->progress));
+	if (row->group_id > 0)
+	{
+		slot_set(slot, Anum_lease_group_id, Int64GetDatum(row->group_id));
+		slot_set(slot, Anum_lease_ords, flat_array(row->ords, row->njobs, sizeof(int64), INT8OID));
+	}
+	slot_set(slot, Anum_lease_drain, BoolGetDatum(row->drain));
+	slot_set(slot, Anum_lease_lane, Int16GetDatum(row->lane));
+	if (row->session != 0)
+		slot_set(slot, Anum_lease_session, Int64GetDatum(row->session));
 }
 
 /* Adds a lease. */
@@ -102,6 +111,15 @@ store_lease_read(TupleTableSlot *slot, Lease *row)
 	row->worker = isnull ? NULL : DatumGetTextPCopy(datum);
 	datum = slot_datum(slot, Anum_lease_progress, &isnull);
 	row->progress = isnull ? NULL : DatumGetJsonbPCopy(datum);
+	datum = slot_datum(slot, Anum_lease_group_id, &isnull);
+	row->group_id = isnull ? 0 : DatumGetInt64(datum);
+	datum = slot_datum(slot, Anum_lease_ords, &isnull);
+	if (isnull != (row->group_id == 0) || (!isnull && flat_elements(datum, row->ords, sizeof(int64)) != row->njobs))
+		elog(ERROR, "malformed row in jobq.lease");
+	row->drain = DatumGetBool(slot_value(slot, Anum_lease_drain));
+	row->lane = DatumGetInt16(slot_value(slot, Anum_lease_lane));
+	datum = slot_datum(slot, Anum_lease_session, &isnull);
+	row->session = isnull ? 0 : DatumGetInt64(datum);
 }
 
 /* The lease of that token as the snapshot shows it. */

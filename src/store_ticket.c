@@ -26,7 +26,13 @@ store_ready_fill(TupleTableSlot *slot, const Ticket *ticket)
 	slot_set(slot, Anum_ready_attempt, Int32GetDatum(ticket->attempt));
 	slot_set(slot, Anum_ready_lane, Int16GetDatum(ticket->lane));
 	slot_set(slot, Anum_ready_priority, Int16GetDatum(ticket->priority));
-	slot_set(slot, Anum_ready_job_tid, PointerGetDatum(&ticket->job_tid));
+	if (ticket->group_id > 0)
+	{
+		slot_set(slot, Anum_ready_group_id, Int64GetDatum(ticket->group_id));
+		slot_set(slot, Anum_ready_from_ord, Int64GetDatum(ticket->from_ord));
+	}
+	else
+		slot_set(slot, Anum_ready_job_tid, PointerGetDatum(&ticket->job_tid));
 }
 
 /* The same for store_slot(delayed, ..). */
@@ -38,6 +44,14 @@ store_delayed_fill(TupleTableSlot *slot, const Ticket *ticket)
 	slot_set(slot, Anum_delayed_queue_id, Int32GetDatum(ticket->queue_id));
 	slot_set(slot, Anum_delayed_attempt, Int32GetDatum(ticket->attempt));
 	slot_set(slot, Anum_delayed_priority, Int16GetDatum(ticket->priority));
+	if (ticket->group_id > 0)
+	{
+		slot_set(slot, Anum_delayed_group_id, Int64GetDatum(ticket->group_id));
+		slot_set(slot, Anum_delayed_from_ord, Int64GetDatum(ticket->from_ord));
+		return;
+	}
+	if (ticket->joins)
+		slot_set(slot, Anum_delayed_group_id, Int64GetDatum(0));
 	slot_set(slot, Anum_delayed_job_tid, PointerGetDatum(&ticket->job_tid));
 }
 
@@ -64,6 +78,15 @@ store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket)
 		ItemPointerSetInvalid(&ticket->job_tid);
 	else
 		ticket->job_tid = *job_tid;
+	ticket->group_id = DatumGetInt64(slot_datum(slot, ready ? Anum_ready_group_id : Anum_delayed_group_id, &isnull));
+	ticket->joins = !isnull && ticket->group_id == 0;
+	if (isnull)
+		ticket->group_id = 0;
+	ticket->from_ord = DatumGetInt64(slot_datum(slot, ready ? Anum_ready_from_ord : Anum_delayed_from_ord, &isnull));
+	if (isnull)
+		ticket->from_ord = PG_INT64_MIN;
+	ticket->ord = ticket->turn_lease = 0;
+	ticket->turn_start = DT_NOBEGIN;
 
 	ticket->mine = false;
 	if (TransactionIdIsValid(GetTopTransactionIdIfAny()))
@@ -141,6 +164,17 @@ first_ticket(JobqTable which, StoreTable *t, int index, Snapshot snapshot, ScanK
 		store_ticket_read(which, scan.slot, ticket);
 	store_scan_end(&scan);
 	return found;
+}
+
+/* The ticket of a group in ready or delayed. False when the snapshot shows none there. */
+bool
+store_ticket_of_group(JobqTable which, StoreTable *t, Snapshot snapshot, int64 group_id, Ticket *ticket)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(group_id));
+	return first_ticket(which, t, which == TABLE_READY ? INDEX_READY_JOB : INDEX_DELAYED_JOB, snapshot, &key, 1,
+						ticket);
 }
 
 /* The ticket of a job in ready or delayed. queue_id and priority are the job's. False when the snapshot shows none there. */

@@ -15,7 +15,10 @@
 
 #include "access/genam.h"
 #include "access/itup.h"
+#include "access/sysattr.h"
 #include "access/table.h"
+#include "access/tableam.h"
+#include "access/transam.h"
 #include "executor/tuptable.h"
 #include "utils/rel.h"
 
@@ -67,6 +70,32 @@ store_walk_next(StoreWalk *walk, bool *visible)
 	walk->walked++;
 	*visible = index_fetch_heap(walk->desc, walk->slot);
 	return true;
+}
+
+/* The same backwards; a walk goes in one direction only. */
+bool
+store_walk_back(StoreWalk *walk, bool *visible)
+{
+	if (index_getnext_tid(walk->desc, BackwardScanDirection) == NULL)
+		return false;
+	walk->walked++;
+	*visible = index_fetch_heap(walk->desc, walk->slot);
+	return true;
+}
+
+/* Whether the current entry's row, which is not visible, was there once: its insertion was committed. Only for rows never updated. */
+bool
+store_walk_was_committed(StoreWalk *walk)
+{
+	ItemPointerData tid = walk->desc->xs_heaptid;
+	bool isnull;
+	Datum xmin;
+
+	if (!table_tuple_fetch_row_version(walk->desc->heapRelation, &tid, SnapshotAny, walk->slot))
+		return false;
+	xmin = slot_getsysattr(walk->slot, MinTransactionIdAttributeNumber, &isnull);
+	ExecClearTuple(walk->slot);
+	return TransactionIdDidCommit(DatumGetTransactionId(xmin));
 }
 
 /* A column (from 1) of the current entry's key; not for null values. */

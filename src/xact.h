@@ -18,6 +18,9 @@
 
 #include "meta.h"
 
+/* prepare: it is PREPARE TRANSACTION */
+typedef void (*XactPrecommit)(bool prepare);
+extern void xact_set_precommit(XactPrecommit function);
 extern void xact_init(void);
 
 /* Brackets of a verb: what is written between them is ours. Every verb ends with a CommandCounterIncrement. */

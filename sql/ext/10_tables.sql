@@ -67,8 +67,8 @@ CREATE TABLE jobq.ready (
 	from_ord bigint
 );
 CREATE INDEX ready_scan ON jobq.ready (queue_id, lane, priority, seq);
-CREATE INDEX ready_job ON jobq.ready (job_id) WHERE lane = 0;
-COMMENT ON TABLE jobq.ready IS 'One row per ticket that may be taken now. lane: 0 returned, 1 fresh. A fresh job''s seq is its id; every other ticket takes a new one.';
+CREATE INDEX ready_job ON jobq.ready (job_id) WHERE lane <> 1;
+COMMENT ON TABLE jobq.ready IS 'One row per ticket that may be taken now: a job''s, or the turn of a group. lane: 0 returned, 1 fresh, 2 groups, 3 bulk groups. A fresh job''s seq is its id; every other ticket takes a new one. A group''s ticket has the group''s id, drawn from the same numbers as job ids, in job_id and in group_id.';
 
 CREATE TABLE jobq.delayed (
 	visible_at timestamptz NOT NULL,
@@ -77,11 +77,12 @@ CREATE TABLE jobq.delayed (
 	attempt    int NOT NULL,
 	priority   smallint NOT NULL,
 	job_tid    tid,
-	group_id   bigint
+	group_id   bigint,
+	from_ord   bigint
 );
 CREATE INDEX delayed_due ON jobq.delayed (queue_id, visible_at, job_id);
 CREATE INDEX delayed_job ON jobq.delayed (job_id);
-COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on: delayed starts and retry backoffs.';
+COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on: delayed starts, retry backoffs, groups that wait for their head or their rate (job_id and group_id are the group''s id). group_id 0: a job that joins its group''s line then.';
 
 CREATE TABLE jobq.lease (
 	token       bigint NOT NULL,
@@ -96,12 +97,88 @@ CREATE TABLE jobq.lease (
 	worker      text,
 	progress    jsonb,
 	group_id    bigint,
-	ords        bigint[]
+	ords        bigint[],
+	drain       boolean NOT NULL DEFAULT false,
+	lane        smallint NOT NULL DEFAULT 1,
+	session     bigint
 );
 CREATE UNIQUE INDEX lease_pkey ON jobq.lease (token);
 ALTER TABLE jobq.lease ADD PRIMARY KEY USING INDEX lease_pkey;
 CREATE INDEX lease_until ON jobq.lease (lease_until);
-COMMENT ON TABLE jobq.lease IS 'One row per lease: at most 64 jobs of one dequeue call. A job listed here is active while its job row exists; bit n of cancel asks for the end of the n-th.';
+COMMENT ON TABLE jobq.lease IS 'One row per lease: at most 64 jobs of one dequeue call, or the next jobs of one group in the order of their ords. A job listed here is active while its job row exists; bit n of cancel asks for the end of the n-th.';
+
+-- Groups. A group has a row in job_group exactly while it has a ticket, in ready, delayed, held or lease; an idle one has none.
+-- Its jobs stand in line by ord, which is given at commit. Who is in line, and whether there is a row, changes only under the
+-- group's stripe; settings and rate lie in rows of their own, so that nothing there waits for anybody.
+CREATE TABLE jobq.job_group (
+	id        bigint NOT NULL,
+	queue_id  int NOT NULL,
+	group_key text COLLATE "C" NOT NULL
+);
+CREATE UNIQUE INDEX job_group_pkey ON jobq.job_group (id);
+ALTER TABLE jobq.job_group ADD PRIMARY KEY USING INDEX job_group_pkey;
+CREATE INDEX job_group_key ON jobq.job_group (queue_id, group_key, id);
+COMMENT ON TABLE jobq.job_group IS 'One row per group that has jobs in line or under a lease. A group that comes back gets a new, higher id.';
+
+-- A job that is taken and given back has a new row at its old place each time. ver grows and the newest comes first, so that a look at
+-- the head meets one entry however many dead ones no vacuum can remove.
+CREATE TABLE jobq.line (
+	group_id bigint NOT NULL,
+	ord      bigint NOT NULL,
+	ver      bigint NOT NULL,
+	job_id   bigint NOT NULL,
+	attempt  int NOT NULL,
+	priority smallint NOT NULL,
+	job_tid  tid NOT NULL
+);
+CREATE INDEX line_order ON jobq.line (group_id, ord, ver DESC);
+CREATE INDEX line_job ON jobq.line (job_id);
+ALTER TABLE jobq.line REPLICA IDENTITY FULL;
+COMMENT ON TABLE jobq.line IS 'One row per job that waits in its group. ord, given at commit, is its place for as long as it stays in the group.';
+
+CREATE TABLE jobq.held (
+	group_id bigint NOT NULL,
+	queue_id int NOT NULL,
+	priority smallint NOT NULL,
+	reason   text NOT NULL,
+	since    timestamptz NOT NULL,
+	from_ord bigint NOT NULL,
+	dead_job bigint,
+	dead_ord bigint
+);
+CREATE UNIQUE INDEX held_pkey ON jobq.held (group_id);
+ALTER TABLE jobq.held ADD PRIMARY KEY USING INDEX held_pkey;
+COMMENT ON TABLE jobq.held IS 'One row per ticket that nobody may take: its group is paused, or blocked by a dead job.';
+
+CREATE TABLE jobq.group_setting (
+	queue_id      int NOT NULL,
+	group_key     text COLLATE "C" NOT NULL,
+	weight        int,
+	lease         interval,
+	rate_limit    int,
+	rate_interval interval,
+	paused        boolean NOT NULL DEFAULT false,
+	PRIMARY KEY (queue_id, group_key)
+);
+COMMENT ON TABLE jobq.group_setting IS 'Settings of single groups, whether they have jobs or not; null: the queue''s.';
+
+-- Not unique: an owner of the ticket inserts the new row and deletes the old one; the highest visible one counts.
+CREATE TABLE jobq.group_rate (
+	queue_id  int NOT NULL,
+	group_key text COLLATE "C" NOT NULL,
+	next_at   timestamptz NOT NULL
+);
+CREATE INDEX group_rate_key ON jobq.group_rate (queue_id, group_key, next_at);
+ALTER TABLE jobq.group_rate REPLICA IDENTITY FULL;
+COMMENT ON TABLE jobq.group_rate IS 'From when on a rate-limited group may start its next job.';
+
+CREATE TABLE jobq.drain (
+	worker    text COLLATE "C" PRIMARY KEY,
+	step      int NOT NULL,
+	pause     interval NOT NULL,
+	requested timestamptz NOT NULL
+);
+COMMENT ON TABLE jobq.drain IS 'Workers that hand their groups over, made by drain_worker() and removed when they have none left.';
 
 CREATE TABLE jobq.failure (
 	job_id  bigint NOT NULL,
@@ -215,11 +292,11 @@ DECLARE
 	obj text;
 BEGIN
 	FOREACH obj IN ARRAY ARRAY['queue', 'queue_id_seq', 'job', 'job_block_seq', 'ready', 'delayed', 'lease', 'failure', 'dead',
-		'origin', 'token_block_seq', 'token_base', 'token_generation', 'token_system', 'resource_fence'] LOOP
+		'job_group', 'line', 'held', 'group_setting', 'group_rate', 'drain', 'origin', 'token_block_seq', 'token_base', 'token_generation', 'token_system', 'resource_fence'] LOOP
 		EXECUTE pg_catalog.format('SELECT pg_catalog.pg_extension_config_dump(%L, %L)', 'jobq.' || obj, '');
 	END LOOP;
 	-- Rows come and go at the rate of the jobs: vacuum early, at full speed, and leave no page half empty on purpose.
-	FOREACH obj IN ARRAY ARRAY['job', 'ready', 'delayed', 'lease'] LOOP
+	FOREACH obj IN ARRAY ARRAY['job', 'ready', 'delayed', 'lease', 'job_group', 'line', 'held', 'group_rate'] LOOP
 		EXECUTE pg_catalog.format('ALTER TABLE jobq.%I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
 			autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.2)', obj);
 	END LOOP;

@@ -37,6 +37,19 @@ CREATE FUNCTION jobq.delete_jobs(job_ids bigint[])
 	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_delete_jobs';
 CREATE FUNCTION jobq.redrive(queue text, job_ids bigint[] DEFAULT NULL, max_jobs int DEFAULT 1000, to_queue text DEFAULT NULL)
 	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_redrive';
+
+CREATE FUNCTION jobq.alter_group(queue text, group_key text, weight int DEFAULT NULL, lease interval DEFAULT NULL,
+	rate_limit int DEFAULT NULL, rate_interval interval DEFAULT NULL, reset text[] DEFAULT '{}')
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_alter_group';
+CREATE FUNCTION jobq.pause_group(queue text, group_key text)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_pause_group';
+CREATE FUNCTION jobq.resume_group(queue text, group_key text)
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_resume_group';
+CREATE FUNCTION jobq.unblock_group(queue text, group_key text, head text DEFAULT 'retry')
+	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_unblock_group';
+CREATE FUNCTION jobq.drain_worker(worker text, step int DEFAULT 5, pause interval DEFAULT '1 s')
+	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_drain_worker';
+
 CREATE FUNCTION jobq.adopt()
 	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_adopt';
 
@@ -47,7 +60,7 @@ DO $do$
 DECLARE
 	obj text;
 BEGIN
-	FOREACH obj IN ARRAY ARRAY['queue', 'origin', 'identity'] LOOP
+	FOREACH obj IN ARRAY ARRAY['queue', 'origin', 'identity', 'group_setting'] LOOP
 		EXECUTE pg_catalog.format('CREATE TRIGGER settings_changed AFTER INSERT OR UPDATE OR DELETE ON jobq.%I
 			FOR EACH ROW EXECUTE FUNCTION jobq.settings_changed()', obj);
 		EXECUTE pg_catalog.format('CREATE TRIGGER settings_truncated AFTER TRUNCATE ON jobq.%I

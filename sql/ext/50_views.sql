@@ -8,6 +8,10 @@ CREATE FUNCTION jobq.queue_counts()
 		oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)
 	LANGUAGE C ROWS 20 AS 'MODULE_PATHNAME', 'jobq_queue_counts';
 
+-- Jobs that this transaction has brought to a group: they join its line at commit.
+CREATE FUNCTION jobq.joining()
+	RETURNS SETOF bigint LANGUAGE C STABLE ROWS 1 AS 'MODULE_PATHNAME', 'jobq_joining';
+
 CREATE VIEW jobq.queues AS
 SELECT q.name AS queue,
 	q.paused,
@@ -36,6 +40,12 @@ SELECT q.name AS queue,
 	q.keep_dead,
 	q.max_payload_bytes,
 	q.notify,
+	q.on_retry,
+	q.on_dead,
+	q.group_rate_limit,
+	q.group_rate_interval,
+	q.group_lease,
+	q.isolate_above,
 	q.owner,
 	q.created,
 	c.exact,
@@ -77,6 +87,22 @@ FROM (
 			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
 	FROM jobq.job j
 		JOIN jobq.ready r ON r.job_id = j.id AND r.lane = 0
+	UNION ALL
+	-- in a group's line
+	SELECT j.id, j.queue_id, 'ready', j.name, j.priority::int, j.group_key, n.attempt, j.max_attempts,
+		NULL, NULL, NULL, NULL,
+		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
+		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+	FROM jobq.job j
+		JOIN jobq.line n ON n.job_id = j.id
+	UNION ALL
+	-- about to join one
+	SELECT j.id, j.queue_id, 'ready', j.name, j.priority::int, j.group_key, 0, j.max_attempts,
+		NULL, NULL, NULL, NULL, NULL, j.created, NULL, NULL, j.payload, j.headers,
+		NULL, '[]', NULL, NULL, false
+	FROM jobq.joining() g (job_id)
+		JOIN jobq.job j ON j.id = g.job_id
 	UNION ALL
 	SELECT j.id, j.queue_id, 'delayed', j.name, j.priority::int, j.group_key, d.attempt, j.max_attempts,
 		d.visible_at, NULL, NULL, NULL,
@@ -124,7 +150,8 @@ SELECT l.worker,
 	sum(n.jobs)::bigint AS jobs,
 	min(l.started) AS oldest_started,
 	min(l.lease_until) AS lease_until,
-	count(*) FILTER (WHERE l.lease_until < clock_timestamp()) AS expired
+	count(*) FILTER (WHERE l.lease_until < clock_timestamp()) AS expired,
+	count(*) FILTER (WHERE l.drain) AS draining
 FROM jobq.lease l
 	CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM jobq.job j WHERE j.id = ANY (l.job_ids)) n
 	LEFT JOIN jobq.queue q ON q.id = l.queue_id
@@ -148,3 +175,39 @@ SELECT d.id AS job_id,
 	d.group_key
 FROM jobq.dead d
 	LEFT JOIN jobq.queue q ON q.id = d.queue_id;
+
+-- A group's state is the table that holds its ticket. Idle groups have no row anywhere; those that have settings are shown all the same.
+CREATE VIEW jobq.groups AS
+SELECT q.name AS queue,
+	u.group_key,
+	CASE
+		WHEN l.token IS NOT NULL AND l.drain THEN 'MIGRATING'
+		WHEN l.token IS NOT NULL THEN 'LEASED'
+		WHEN h.group_id IS NOT NULL THEN 'BLOCKED'
+		WHEN d.group_id IS NOT NULL THEN 'WAIT'
+		WHEN u.id IS NOT NULL THEN 'READY'
+		ELSE 'IDLE'
+	END AS state,
+	CASE WHEN u.id IS NULL THEN 0 ELSE
+		(SELECT count(*) FROM jobq.line n WHERE n.group_id = u.id)
+			+ (SELECT count(*) FROM jobq.job j WHERE j.id = ANY (l.job_ids))
+	END AS pending,
+	l.worker AS holder,
+	l.token,
+	l.lease_until,
+	d.visible_at AS wake_at,
+	CASE
+		WHEN h.reason = 'blocked' THEN format('dead job %s: %s', h.dead_job,
+			coalesce((SELECT x.reason FROM jobq.dead x WHERE x.id = h.dead_job), 'no dead letter any more'))
+		WHEN h.group_id IS NOT NULL THEN 'paused'
+	END AS blocked_reason
+FROM (
+	SELECT g.id, g.queue_id, g.group_key FROM jobq.job_group g
+	UNION ALL
+	SELECT NULL, s.queue_id, s.group_key FROM jobq.group_setting s
+	WHERE NOT EXISTS (SELECT FROM jobq.job_group g WHERE g.queue_id = s.queue_id AND g.group_key = s.group_key)
+) u
+	JOIN jobq.queue q ON q.id = u.queue_id
+	LEFT JOIN jobq.lease l ON l.group_id = u.id
+	LEFT JOIN jobq.held h ON h.group_id = u.id
+	LEFT JOIN jobq.delayed d ON d.job_id = u.id AND d.group_id = u.id;

@@ -51,6 +51,27 @@ BEGIN ATOMIC
 						SELECT FROM jobq.identity i JOIN jobq.origin o ON o.id = i.id JOIN pg_database d ON d.oid = i.db_oid
 						WHERE d.datname = current_database())
 					THEN 'this database is a copy: nothing runs in it until adopt()' END,
+				CASE WHEN j.group_key IS NOT NULL AND j.state = 'delayed' THEN format('joins group "%s" then', j.group_key) END,
+				CASE WHEN j.group_key IS NOT NULL AND j.state = 'ready' THEN nullif(coalesce((
+					SELECT concat_ws('; ',
+						(SELECT format('behind job %s of its group "%s"', p.job_id, j.group_key)
+						FROM jobq.line p WHERE p.group_id = n.group_id AND p.ord < n.ord ORDER BY p.ord DESC LIMIT 1),
+						CASE g.state
+							WHEN 'BLOCKED' THEN CASE g.blocked_reason
+								WHEN 'paused' THEN format('its group "%s" is paused: resume_group() lets it go on', j.group_key)
+								ELSE format('its group "%s" is blocked by %s: unblock_group() lets it go on', j.group_key, g.blocked_reason) END
+							WHEN 'WAIT' THEN format(CASE WHEN EXISTS (SELECT FROM jobq.group_rate r WHERE r.queue_id = j.queue_id
+										AND r.group_key = j.group_key AND r.next_at = g.wake_at)
+									THEN 'its group "%s" waits for its rate until %s'
+									ELSE 'its group "%s" waits with its first job until %s' END, j.group_key, g.wake_at)
+							WHEN 'LEASED' THEN format('its group "%s" is worked on by %s until %s', j.group_key,
+								coalesce('worker "' || g.holder || '"', 'a worker without a name'), g.lease_until)
+							WHEN 'MIGRATING' THEN format('its group "%s" is being handed over by %s', j.group_key,
+								coalesce('worker "' || g.holder || '"', 'a worker without a name'))
+						END)
+					FROM jobq.line n
+						JOIN jobq.groups g ON g.queue = j.queue AND g.group_key = j.group_key
+					WHERE n.job_id = j.job_id LIMIT 1), 'joins its group at commit'), '') END,
 				CASE WHEN j.state = 'ready' THEN (
 					SELECT format('queue "%s" has %s ready and %s active jobs', q.name, c.ready, c.active)
 					FROM jobq.queue_counts() c WHERE c.queue_id = j.queue_id) END), '')

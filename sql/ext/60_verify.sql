@@ -23,15 +23,39 @@ BEGIN ATOMIC
 		FROM jobq.ready r WHERE r.group_id IS NULL
 		UNION ALL
 		SELECT 'delayed', d.job_id, d.queue_id, d.priority, d.attempt
-		FROM jobq.delayed d WHERE d.group_id IS NULL
+		FROM jobq.delayed d WHERE coalesce(d.group_id, 0) = 0
+		UNION ALL
+		SELECT 'line', n.job_id, g.queue_id, n.priority, n.attempt
+		FROM jobq.line n
+			LEFT JOIN jobq.job_group g ON g.id = n.group_id
 		UNION ALL
 		SELECT 'lease', h.job_id, h.queue_id, NULL, h.attempt
-		FROM (SELECT unnest(l.job_ids) AS job_id, unnest(l.attempts) AS attempt, l.queue_id FROM jobq.lease l WHERE l.group_id IS NULL) h
+		FROM (SELECT unnest(l.job_ids) AS job_id, unnest(l.attempts) AS attempt, l.queue_id FROM jobq.lease l) h
 			JOIN jobq.job j ON j.id = h.job_id
+	),
+	-- what stands for a group; one of these each
+	turn AS MATERIALIZED (
+		SELECT 'ready' AS kind, r.group_id, r.queue_id, r.from_ord FROM jobq.ready r WHERE r.group_id IS NOT NULL
+		UNION ALL
+		SELECT 'delayed', d.group_id, d.queue_id, d.from_ord FROM jobq.delayed d WHERE d.group_id > 0
+		UNION ALL
+		SELECT 'held', h.group_id, h.queue_id, h.from_ord FROM jobq.held h
+		UNION ALL
+		SELECT 'lease', l.group_id, l.queue_id, NULL FROM jobq.lease l WHERE l.group_id IS NOT NULL
+	),
+	-- jobs of a group's lease that are not done
+	leased AS MATERIALIZED (
+		SELECT h.group_id, h.job_id, h.ord
+		FROM (SELECT l.group_id, unnest(l.job_ids) AS job_id, unnest(l.ords) AS ord FROM jobq.lease l WHERE l.group_id IS NOT NULL) h
+			JOIN jobq.job j ON j.id = h.job_id
+	),
+	queued AS MATERIALIZED (
+		SELECT n.group_id, min(n.ord) AS first, count(*) AS n FROM jobq.line n GROUP BY n.group_id
 	),
 	placed AS (
 		SELECT p.job_id, count(*) AS n, count(*) FILTER (WHERE p.kind = 'ready') AS ready,
-			count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS lease
+			count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS lease,
+			count(*) FILTER (WHERE p.kind = 'line') AS line
 		FROM place p
 		GROUP BY p.job_id
 	),
@@ -48,7 +72,7 @@ BEGIN ATOMIC
 			coalesce(d.dead, 0) AS dead
 		FROM jobq.queue q
 			LEFT JOIN (
-				SELECT p.queue_id, count(*) FILTER (WHERE p.kind = 'ready') AS ready,
+				SELECT p.queue_id, count(*) FILTER (WHERE p.kind IN ('ready', 'line')) AS ready,
 					count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS active
 				FROM place p
 				GROUP BY p.queue_id) p ON p.queue_id = q.id
@@ -67,11 +91,12 @@ BEGIN ATOMIC
 	)
 
 	-- a live job has exactly one place
-	SELECT 'place', format('job %s has %s places: ready %s, delayed %s, lease %s', j.id, coalesce(p.n, 0), coalesce(p.ready, 0),
-		coalesce(p.delayed, 0), coalesce(p.lease, 0))
+	SELECT 'place', format('job %s has %s places: ready %s, delayed %s, line %s, lease %s', j.id, coalesce(p.n, 0), coalesce(p.ready, 0),
+		coalesce(p.delayed, 0), coalesce(p.line, 0), coalesce(p.lease, 0))
 	FROM jobq.job j
 		LEFT JOIN placed p ON p.job_id = j.id
-	WHERE p.n IS DISTINCT FROM 1
+		LEFT JOIN jobq.joining() g (job_id) ON g.job_id = j.id
+	WHERE coalesce(p.n, 0) <> CASE WHEN g.job_id IS NULL THEN 1 ELSE 0 END
 	UNION ALL
 	-- a ticket has a job
 	SELECT 'ticket_without_job', format('%s ticket of queue %s names job %s, which is not live', p.kind, p.queue_id, p.job_id)
@@ -89,7 +114,8 @@ BEGIN ATOMIC
 	-- a fresh ticket's seq is its job's id; lanes are those we know
 	SELECT 'ticket_lane', format('ready ticket with seq %s has lane %s, job id %s', r.seq, r.lane, coalesce(r.job_id::text, 'NULL'))
 	FROM jobq.ready r
-	WHERE r.group_id IS NULL AND (r.lane NOT IN (0, 1) OR r.lane = 1 AND r.job_id <> r.seq)
+	WHERE CASE WHEN r.group_id IS NULL THEN r.lane NOT IN (0, 1) OR r.lane = 1 AND r.job_id <> r.seq
+		ELSE r.lane NOT IN (2, 3) OR r.job_id <> r.group_id END
 	UNION ALL
 	SELECT 'ticket_seq', format('%s ready tickets have seq %s', count(*), r.seq)
 	FROM jobq.ready r
@@ -131,6 +157,80 @@ BEGIN ATOMIC
 		OR array_position(l.job_ids, NULL) IS NOT NULL
 		OR array_position(l.attempts, NULL) IS NOT NULL
 		OR cardinality(l.job_ids) < 64 AND l.cancel >> cardinality(l.job_ids) <> 0
+	UNION ALL
+	-- a group has a row exactly while it has a ticket, and one ticket
+	SELECT 'group_ticket', format('group %s has %s tickets: %s', g.id, count(t.kind), coalesce(string_agg(t.kind, ', '), 'none'))
+	FROM jobq.job_group g
+		LEFT JOIN turn t ON t.group_id = g.id
+	GROUP BY g.id
+	HAVING count(t.kind) <> 1
+	UNION ALL
+	SELECT 'group_ticket', format('%s ticket of queue %s names group %s, which is not there', t.kind, t.queue_id, t.group_id)
+	FROM turn t
+		LEFT JOIN jobq.job_group g ON g.id = t.group_id AND g.queue_id = t.queue_id
+	WHERE g.id IS NULL
+	UNION ALL
+	SELECT 'group_key', format('group "%s" of queue %s has %s rows', g.group_key, g.queue_id, count(*))
+	FROM jobq.job_group g
+	GROUP BY g.queue_id, g.group_key
+	HAVING count(*) > 1
+	UNION ALL
+	-- a group has a job, but for one that is blocked by a dead one, or about to be settled
+	SELECT 'group_empty', format('group %s, whose ticket is in %s, has no job', t.group_id, t.kind)
+	FROM turn t
+		LEFT JOIN queued q ON q.group_id = t.group_id
+		LEFT JOIN jobq.held h ON h.group_id = t.group_id
+	WHERE q.n IS NULL AND CASE t.kind
+		WHEN 'ready' THEN true
+		WHEN 'held' THEN h.reason <> 'blocked'
+		WHEN 'lease' THEN NOT EXISTS (SELECT FROM leased l WHERE l.group_id = t.group_id)
+		ELSE false END
+	UNION ALL
+	SELECT 'line_job', format('line of group %s has job %s, which is of queue %s, group "%s"', n.group_id, n.job_id, j.queue_id, j.group_key)
+	FROM jobq.line n
+		JOIN jobq.job j ON j.id = n.job_id
+		LEFT JOIN jobq.job_group g ON g.id = n.group_id
+	WHERE (g.queue_id, g.group_key) IS DISTINCT FROM (j.queue_id, j.group_key)
+	UNION ALL
+	SELECT 'line_order', format('group %s has %s jobs at place %s', n.group_id, count(*), n.ord)
+	FROM (SELECT n.group_id, n.ord FROM jobq.line n UNION ALL SELECT l.group_id, l.ord FROM leased l) n
+	GROUP BY n.group_id, n.ord
+	HAVING count(*) > 1
+	UNION ALL
+	-- who is leased stands before all who are in line
+	SELECT 'line_order', format('group %s: job %s is leased at place %s, behind place %s in line', l.group_id, l.job_id, l.ord, q.first)
+	FROM leased l
+		JOIN queued q ON q.group_id = l.group_id
+	WHERE l.ord > q.first
+	UNION ALL
+	SELECT 'line_from', format('%s ticket of group %s starts at place %s, behind place %s in line', t.kind, t.group_id, t.from_ord, q.first)
+	FROM turn t
+		JOIN queued q ON q.group_id = t.group_id
+	WHERE t.from_ord > q.first
+	UNION ALL
+	SELECT 'lease_ords', format('lease %s of group %s has ords %s for jobs %s', l.token, coalesce(l.group_id::text, 'none'), l.ords, l.job_ids)
+	FROM jobq.lease l
+	WHERE (l.group_id IS NULL) <> (l.ords IS NULL)
+		OR l.group_id IS NOT NULL AND (cardinality(l.ords) <> cardinality(l.job_ids)
+			OR EXISTS (SELECT FROM generate_subscripts(l.ords, 1) i WHERE l.ords[i] >= l.ords[i + 1]))
+	UNION ALL
+	SELECT 'held', format('held ticket of group %s: reason %s, dead job %s', h.group_id, h.reason, coalesce(h.dead_job::text, 'none'))
+	FROM jobq.held h
+	WHERE h.reason NOT IN ('paused', 'blocked') OR (h.reason = 'blocked') <> (h.dead_job IS NOT NULL AND h.dead_ord IS NOT NULL)
+	UNION ALL
+	SELECT 'delayed_join', format('delayed job %s has group "%s", and its ticket %s', j.id, j.group_key,
+		CASE WHEN d.group_id = 0 THEN 'joins one' ELSE 'joins none' END)
+	FROM jobq.delayed d
+		JOIN jobq.job j ON j.id = d.job_id
+	WHERE (d.group_id IS NOT NULL) <> (j.group_key IS NOT NULL)
+	UNION ALL
+	SELECT 'lone_member', format('job %s of group "%s" has a ticket of its own, or a lease of no group', j.id, j.group_key)
+	FROM jobq.job j
+		JOIN (
+			SELECT r.job_id FROM jobq.ready r WHERE r.group_id IS NULL
+			UNION ALL
+			SELECT unnest(l.job_ids) FROM jobq.lease l WHERE l.group_id IS NULL) t ON t.job_id = j.id
+	WHERE j.group_key IS NOT NULL
 	UNION ALL
 	SELECT 'lease_deadline', format('lease %s lasts until %s, past its deadline %s', l.token, l.lease_until, l.deadline)
 	FROM jobq.lease l
@@ -175,6 +275,10 @@ BEGIN ATOMIC
 		SELECT 'job' AS kind, (SELECT max(j.id) FROM jobq.job j) AS highest
 		UNION ALL
 		SELECT 'ready', (SELECT max(r.seq) FROM jobq.ready r)
+		UNION ALL
+		SELECT 'group', (SELECT max(g.id) FROM jobq.job_group g)
+		UNION ALL
+		SELECT 'line', (SELECT max(greatest(n.ord, n.ver)) FROM jobq.line n)
 		UNION ALL
 		SELECT 'dead', (SELECT max(d.id) FROM jobq.dead d)
 		UNION ALL

@@ -3,33 +3,33 @@
 
 -- producers
 COMMENT ON FUNCTION jobq.enqueue IS
-'Adds a job to queue and returns its id. It can be taken once the transaction has committed. payload: up to the queue''s max_payload_bytes; name, up to 256 bytes: for views and handlers; priority -32768 .. 32767, smaller first, NULL = 1000; delay (0 .. 100 years) or run_at: not before, a past time means now; max_attempts NULL = the queue''s; timeout: longest run of an attempt, however often it is extended, NULL = the queue''s; headers: a JSON object. group_key, unique_key, expires_in must be NULL (0A000). Errors: 42704 no such queue; 22023 bad argument, both delay and run_at; 22004 NULL queue or payload; JQ004 payload or headers too large.';
+'Adds a job to queue and returns its id. It can be taken once the transaction has committed. payload: up to the queue''s max_payload_bytes; name, up to 256 bytes: for views and handlers; priority -32768 .. 32767, smaller first, NULL = 1000; delay (0 .. 100 years) or run_at: not before, a past time means now; max_attempts NULL = the queue''s; timeout: longest run of an attempt, however often it is extended, NULL = the queue''s; headers: a JSON object; group_key, 1 .. 256 bytes: the job runs in the order of commits among those of the same key, one at a time. unique_key, expires_in must be NULL (0A000). Errors: 42704 no such queue; 22023 bad argument, both delay and run_at; 22004 NULL queue or payload; JQ004 payload or headers too large.';
 COMMENT ON FUNCTION jobq.enqueue_many IS
-'Adds one job per element of payloads, a JSON array of up to 1000000, in its order; returns ord (from 1), job_id and status per element: inserted, or why it was left out (payload_too_large, payload_too_deep, headers_too_large, headers_not_object). headers: NULL or a JSON array of the same length; the rest as in enqueue, for all jobs alike. group_keys, unique_keys, expires_in must be NULL (0A000). Errors: as enqueue, but for JQ004; 22023 also for no array or arrays of different length.';
+'Adds one job per element of payloads, a JSON array of up to 1000000, in its order; returns ord (from 1), job_id and status per element: inserted, or why it was left out (payload_too_large, payload_too_deep, headers_too_large, headers_not_object). headers: NULL or a JSON array of the same length; group_keys: NULL or one key per element, NULL for a job without a group; the rest as in enqueue, for all jobs alike. unique_keys, expires_in must be NULL (0A000). Errors: as enqueue, but for JQ004; 22023 also for no array or arrays of different length.';
 
 -- workers
 COMMENT ON FUNCTION jobq.dequeue IS
-'Takes up to max_jobs (1 .. 10000) jobs that are ready or due, smaller priority first, and leases them. lease: time to finish or extend, 1 ms .. 30 days, NULL = the queue''s; worker: a name for the views, up to 256 bytes; wait: how long to wait for a job when there is none, up to 24 hours; group_batch: 1. Each row carries the token that complete, fail, release and extend ask for; attempt: number of the attempt that starts; lease_until: its end; deadline: what no extend can pass, NULL = none. Rolled back, it gives the jobs back uncounted; the third roll-back of a job in a row counts as an attempt. Errors: 42704 no such queue; 22004 NULL queue; 22023 bad argument; 0A000 not READ COMMITTED, or group_batch; 55000 jobq.enabled is off, or the database is a copy that was not adopted.';
+'Takes up to max_jobs (1 .. 10000) jobs that are ready or due, smaller priority first, and leases them. lease: time to finish or extend, 1 ms .. 30 days, NULL = the queue''s; worker: a name for the views, up to 256 bytes; wait: how long to wait for a job when there is none, up to 24 hours; group_batch: 1 .. 64 jobs of a group that has its turn, under one token, to be finished in the order of the rows. Each row carries the token that complete, fail, release and extend ask for; attempt: number of the attempt that starts; lease_until: its end; deadline: what no extend can pass, NULL = none. Rolled back, it gives the jobs back uncounted; the third roll-back of a job in a row counts as an attempt. Errors: 42704 no such queue; 22004 NULL queue; 22023 bad argument; 0A000 not READ COMMITTED; 55000 jobq.enabled is off, or the database is a copy that was not adopted.';
 COMMENT ON FUNCTION jobq.complete IS
-'Ends the job as completed and keeps result in its history. True: done now; false: it was already completed with this token. In one transaction with the job''s own writes its effects happen exactly once. Errors: JQ001 the lease was lost or the token is not the job''s, nothing changed; JQ004 result too large; 22004 NULL job_id.';
+'Ends the job as completed and keeps result in its history. True: done now; false: it was already completed with this token. In one transaction with the job''s own writes its effects happen exactly once. Errors: JQ001 the lease was lost or the token is not the job''s, nothing changed; JQ004 result too large; JQ002 an earlier job of its group is not finished; 22004 NULL job_id.';
 COMMENT ON FUNCTION jobq.ack IS
 'The same as complete without a result.';
 COMMENT ON FUNCTION jobq.fail IS
-'Ends the attempt as failed. error: kept, cut to 8192 bytes; retry_in: time until the next attempt, NULL = by the queue''s backoff; retry false: no further attempt. Returns retry; dead when no attempt is left or wanted (a dead letter, or a new job in the queue''s dead_letter_queue); cancelled when somebody had asked for the job''s end. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad retry_in.';
+'Ends the attempt as failed. error: kept, cut to 8192 bytes; retry_in: time until the next attempt, NULL = by the queue''s backoff; retry false: no further attempt. Returns retry; dead when no attempt is left or wanted (a dead letter, or a new job in the queue''s dead_letter_queue); blocked, when its group waits for it then; cancelled when somebody had asked for the job''s end. In a group, the jobs taken with it go back uncounted. Errors: JQ001, JQ002 as in complete; 22004 NULL job_id; 22023 bad retry_in.';
 COMMENT ON FUNCTION jobq.nack IS
 'The same as fail with retry_in 0: the job can be taken again at once, the attempt counts.';
 COMMENT ON FUNCTION jobq.release IS
-'Gives the job back without counting the attempt; it can be taken again after delay. A job whose end somebody had asked for ends as cancelled. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad delay.';
+'Gives the job back without counting the attempt; it can be taken again after delay. A job whose end somebody had asked for ends as cancelled. In a group, the jobs taken with it go back too, and the group waits for the delay. Errors: JQ001, JQ002 as in complete; 22004 NULL job_id; 22023 bad delay.';
 COMMENT ON FUNCTION jobq.extend IS
-'Moves the end of the lease to lease from now (1 ms .. 30 days, NULL = the queue''s), but never back and not past the deadline. Jobs that one dequeue took together are extended together. Returns ok, or cancel when somebody asked for the job''s end. Never waits. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad lease.';
+'Moves the end of the lease to lease from now (1 ms .. 30 days, NULL = the queue''s), but never back and not past the deadline. Jobs that one dequeue took together are extended together. Returns ok; cancel when somebody asked for the job''s end; drain when the worker is to let go of the group. Never waits. Errors: JQ001 as in complete; 22004 NULL job_id; 22023 bad lease.';
 COMMENT ON FUNCTION jobq.complete_many IS
-'complete for each pair of job_ids and tokens; results: NULL or a JSON array of the same length. Returns per job, in the order given, ok, already, lost or result_too_large (it stays active); none of these hinders the others. Jobs are locked in the order of their ids. Errors: 22023 arrays of different length; 22004 NULL job id.';
+'complete for each pair of job_ids and tokens; results: NULL or a JSON array of the same length. Returns per job, in the order given, ok, already, lost, out_of_order or result_too_large (it stays active); none of these hinders the others. Jobs are locked in the order of their ids. Errors: 22023 arrays of different length; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.fail_many IS
-'fail for each pair of job_ids and tokens, with one error and one retry_in for all. Returns per job retry, dead, cancelled or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad retry_in; 22004 NULL job id.';
+'fail for each pair of job_ids and tokens, with one error and one retry_in for all. Returns per job retry, dead, blocked, cancelled, lost or out_of_order, and ok for those of a group that go back with one before them; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad retry_in; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.release_many IS
-'release for each pair of job_ids and tokens. Returns per job ok, cancelled or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad delay; 22004 NULL job id.';
+'release for each pair of job_ids and tokens. Returns per job ok, cancelled, lost or out_of_order; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad delay; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.extend_many IS
-'extend for each pair of job_ids and tokens. Returns per job ok, cancel or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad lease; 22004 NULL job id.';
+'extend for each pair of job_ids and tokens. Returns per job ok, cancel, drain or lost; a lost job does not hinder the others. Errors: 22023 arrays of different length, bad lease; 22004 NULL job id.';
 COMMENT ON FUNCTION jobq.complete_and_dequeue IS
 'complete, then dequeue from queue, in one call: one transaction per job. Returns the rows of dequeue. With job_id and token NULL it only takes; it waits only when it completed nothing. A job that was already completed with this token is no error. Errors: those of complete and of dequeue.';
 COMMENT ON FUNCTION jobq.progress IS
@@ -43,7 +43,7 @@ COMMENT ON PROCEDURE jobq.wait IS
 
 -- queues
 COMMENT ON FUNCTION jobq.create_queue IS
-'Makes a queue. True: made; false: it was there, its settings untouched. name: 1 .. 128 bytes; max_attempts: attempts per job; lease: default time to finish or extend; timeout: longest run of an attempt, NULL = none; backoff: fixed, linear, exponential, exponential_jitter or function; backoff_base, backoff_cap: first and longest wait; backoff_function: f(attempt int, error text) returns interval; keep_completed, keep_dead: how long finished jobs and dead letters are kept, NULL = for ever, 0 = completed ones not at all; dead_letter_queue: where dead letters go as new jobs; max_payload_bytes; notify: NOTIFY to clients that LISTEN. concurrency, rate_limit and the group settings must keep their defaults (0A000). Errors: 22023 bad setting, dead letters in a circle; 42704 no such dead_letter_queue; 42883 no such backoff_function; 22004 NULL name.';
+'Makes a queue. True: made; false: it was there, its settings untouched. name: 1 .. 128 bytes; max_attempts: attempts per job; lease: default time to finish or extend; timeout: longest run of an attempt, NULL = none; backoff: fixed, linear, exponential, exponential_jitter or function; backoff_base, backoff_cap: first and longest wait; backoff_function: f(attempt int, error text) returns interval; keep_completed, keep_dead: how long finished jobs and dead letters are kept, NULL = for ever, 0 = completed ones not at all; dead_letter_queue: where dead letters go as new jobs; max_payload_bytes; notify: NOTIFY to clients that LISTEN. on_retry: hold, a group waits with its failed job, or pass, it goes on; on_dead: block, a group waits for unblock_group(), or skip; group_rate_limit: starts in each group per group_rate_interval, evenly spaced; group_lease: default lease of a group''s jobs, NULL = lease; isolate_above: groups with more jobs in line are served apart. concurrency and rate_limit must keep their defaults (0A000). Errors: 22023 bad setting, dead letters in a circle; 42704 no such dead_letter_queue; 42883 no such backoff_function; 22004 NULL name.';
 COMMENT ON FUNCTION jobq.alter_queue IS
 'Changes settings of a queue: NULL leaves one as it is, reset names those to put back to their default (none included). Arguments and errors as in create_queue; 42704 no such queue.';
 COMMENT ON FUNCTION jobq.rename_queue IS
@@ -82,6 +82,17 @@ COMMENT ON FUNCTION jobq.settings_changed IS
 'Trigger function: a change of the settings tables reaches every session at its commit.';
 
 -- views
+COMMENT ON FUNCTION jobq.alter_group IS
+'Changes settings of one group, whether it has jobs or not; NULL leaves one as it is, reset names those that go back to the queue''s. weight 1 .. 64: jobs per turn, for each that group_batch asks for; lease; rate_limit starts per rate_interval. Errors: 42704 no such queue; 22023 bad argument; 22004 NULL queue or group_key.';
+COMMENT ON FUNCTION jobq.pause_group IS
+'Nothing of the group is leased by a dequeue that begins after this commits; the job in hand goes on. For any key, also of groups without jobs. Errors: 42704 no such queue; 22023 bad key; 22004 NULL.';
+COMMENT ON FUNCTION jobq.resume_group IS
+'Undoes pause_group. Errors: as there.';
+COMMENT ON FUNCTION jobq.unblock_group IS
+'Lets a group go on that is blocked by a dead job. head: retry, with that job, at its old place and with attempts counted anew; skip, without it, which stays a dead letter. Errors: 55000 the group is not blocked, or its dead letter is gone (retry); 42704 no such queue; 22023 bad head; 22004 NULL.';
+COMMENT ON FUNCTION jobq.drain_worker IS
+'Asks a worker to hand over its groups, step (1 .. 10000) at a time and the next ones every pause: its extend answers drain. Returns how many leases of groups it holds. Repeat it, or leave the rest to the scheduler. Errors: 22023 bad argument; 22004 NULL worker.';
+COMMENT ON FUNCTION jobq.joining IS 'Ids of the jobs that this transaction has brought to a group: they join its line at commit. For the views.';
 COMMENT ON VIEW jobq.queues IS 'One row per queue: jobs by state, totals, settings. Reads no jobs: the counts are kept in shared memory.';
 COMMENT ON COLUMN jobq.queues.ready IS 'Jobs that may be taken now.';
 COMMENT ON COLUMN jobq.queues.delayed IS 'Jobs that may be taken later: delayed starts and retry backoffs.';
@@ -107,6 +118,12 @@ COMMENT ON VIEW jobq.workers IS 'Leases by worker and queue. A lease counts whil
 COMMENT ON COLUMN jobq.workers.worker IS 'As given to dequeue; NULL: those that gave none.';
 COMMENT ON COLUMN jobq.workers.lease_until IS 'End of the lease that ends first.';
 COMMENT ON COLUMN jobq.workers.expired IS 'Leases whose end has passed and that nobody took back yet.';
+COMMENT ON COLUMN jobq.workers.draining IS 'Leases of groups that the worker is asked to let go.';
+COMMENT ON VIEW jobq.groups IS 'Groups that have jobs in line or under a lease, and idle ones that have settings.';
+COMMENT ON COLUMN jobq.groups.state IS 'IDLE; READY, may be taken; WAIT, for its first job''s backoff or its rate; LEASED; MIGRATING, leased by a worker that is to let go; BLOCKED, by a dead job or a pause.';
+COMMENT ON COLUMN jobq.groups.pending IS 'Jobs in line and under the lease.';
+COMMENT ON COLUMN jobq.groups.wake_at IS 'When a waiting group may be taken again.';
+COMMENT ON COLUMN jobq.groups.blocked_reason IS 'paused, or the dead job that it waits for.';
 COMMENT ON VIEW jobq.dead_letters IS 'Dead letters: the whole job and why it died.';
 COMMENT ON COLUMN jobq.dead_letters.reason IS 'max_attempts, lease_expired (the last lease ran out), rejected (fail with retry false) or claim_rolled_back (three times in a row).';
 COMMENT ON COLUMN jobq.dead_letters.failures IS 'Every failed attempt: JSON array of attempt, at, error.';

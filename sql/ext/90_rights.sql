@@ -22,5 +22,5 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA jobq FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA jobq FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA jobq TO pg_monitor;
-GRANT SELECT ON jobq.queues, jobq.jobs, jobq.workers, jobq.dead_letters TO pg_monitor;
-GRANT EXECUTE ON FUNCTION jobq.queue_counts TO pg_monitor;
+GRANT SELECT ON jobq.queues, jobq.jobs, jobq.groups, jobq.workers, jobq.dead_letters TO pg_monitor;
+GRANT EXECUTE ON FUNCTION jobq.queue_counts, jobq.joining TO pg_monitor;

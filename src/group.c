@@ -1,0 +1,164 @@
+/*-------------------------------------------------------------------------
+ *
+ * group.c
+ *		What holds for a group by its key, whether it has jobs or not: its
+ *		stripe, its settings, its rate.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "storage/lock.h"
+#include "storage/proc.h"
+#include "utils/timestamp.h"
+
+#include "group.h"
+#include "guc.h"
+#include "timeutil.h"
+
+/* Advisory locks with this class are ours; SQL gives out 1 and 2. */
+#define STRIPE_LOCK_CLASS 0x4a51
+
+/* The stripe of a group: the same before its row exists, while it lives and when it goes. */
+int
+group_stripe(int32 queue_id, const text *key)
+{
+	uint64 hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), queue_id);
+
+	return (int) (hash % GROUP_STRIPES);
+}
+
+/*
+ * Takes stripes until the transaction's end, in their order, so that no two transactions can wait for each other. Nothing else may be
+ * waited for after the first. Error 55P03 after lock_timeout or jobq.commit_timeout, whichever is shorter: statement_timeout does not
+ * run in COMMIT.
+ */
+void
+group_lock_stripes(const StripeSet *stripes)
+{
+	int saved = LockTimeout;
+
+	if (jobq_commit_timeout > 0 && (LockTimeout == 0 || LockTimeout > jobq_commit_timeout))
+		LockTimeout = jobq_commit_timeout;
+	PG_TRY();
+	{
+		for (int i = 0; i < GROUP_STRIPES; i++)
+		{
+			LOCKTAG tag;
+
+			if ((stripes->bits[i / 64] & (UINT64CONST(1) << (i % 64))) == 0)
+				continue;
+			SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, i, STRIPE_LOCK_CLASS);
+			(void) LockAcquire(&tag, ExclusiveLock, false, false);
+		}
+	}
+	PG_FINALLY();
+	{
+		LockTimeout = saved;
+	}
+	PG_END_TRY();
+}
+
+static StoreTable *
+open_once(StoreTable **t, JobqTable which)
+{
+	if (*t == NULL)
+		*t = store_open(which);
+	return *t;
+}
+
+/* Whether groups of the queue can have settings or a rate that a taker must look at. */
+bool
+group_is_special(QueueInfo *queue)
+{
+	return queue->group_settings || queue->group_rate_limit > 0;
+}
+
+/* The value of a column of group_setting, or the given one where that is null */
+static int64
+setting_int(TupleTableSlot *slot, int attnum, int64 otherwise)
+{
+	bool isnull;
+	Datum datum = slot_datum(slot, attnum, &isnull);
+
+	return isnull ? otherwise : DatumGetInt32(datum);
+}
+
+static int64
+setting_interval(TupleTableSlot *slot, int attnum, int64 otherwise)
+{
+	bool isnull;
+	Datum datum = slot_datum(slot, attnum, &isnull);
+
+	return isnull ? otherwise : interval_usecs(DatumGetIntervalP(datum), "interval", PG_INT64_MIN, PG_INT64_MAX);
+}
+
+/* The settings of a group, as last committed or changed by this transaction; what it leaves open is the queue's. */
+void
+group_settings(GroupTables *t, QueueInfo *queue, const text *key, GroupSettings *settings)
+{
+	int64 limit = queue->group_rate_limit;
+	int64 interval = queue->group_rate_interval;
+	TupleTableSlot *slot;
+
+	settings->paused = false;
+	settings->weight = 1;
+	settings->lease = queue->group_lease > 0 ? queue->group_lease : queue->lease;
+	if (queue->group_settings)
+	{
+		Snapshot snapshot = store_snapshot();
+
+		if (store_group_setting(open_once(&t->setting, TABLE_GROUP_SETTING), snapshot, queue->id, key, &slot))
+		{
+			settings->paused = DatumGetBool(slot_value(slot, Anum_group_setting_paused));
+			settings->weight = (int) setting_int(slot, Anum_group_setting_weight, 1);
+			settings->lease = setting_interval(slot, Anum_group_setting_lease, settings->lease);
+			limit = setting_int(slot, Anum_group_setting_rate_limit, limit);
+			interval = setting_interval(slot, Anum_group_setting_rate_interval, interval);
+			ExecDropSingleTupleTableSlot(slot);
+		}
+		store_snapshot_done(snapshot);
+	}
+	settings->gap = limit > 0 ? Max(interval / limit, 1) : 0;
+}
+
+/* From when on a group with a rate may start its next job; DT_NOBEGIN: at any time. */
+TimestampTz
+group_rate_free(GroupTables *t, QueueInfo *queue, const text *key)
+{
+	Snapshot snapshot = store_snapshot();
+	TimestampTz next_at;
+	ItemPointerData tid;
+
+	if (!store_group_rate(open_once(&t->rate, TABLE_GROUP_RATE), snapshot, queue->id, key, &next_at, &tid))
+		next_at = DT_NOBEGIN;
+	store_snapshot_done(snapshot);
+	return next_at;
+}
+
+/* Notes that a group starts a job, and from when on the next. The caller owns the group's ticket. */
+void
+group_rate_use(GroupTables *t, QueueInfo *queue, const text *key, TimestampTz next_at)
+{
+	StoreTable *rate = open_once(&t->rate, TABLE_GROUP_RATE);
+	Snapshot snapshot = store_snapshot();
+	TimestampTz before;
+	ItemPointerData tid;
+	bool known = store_group_rate(rate, snapshot, queue->id, key, &before, &tid);
+
+	store_snapshot_done(snapshot);
+	/* a row that cannot be deleted is being trimmed, or locked by hand: the later time counts */
+	if (known)
+		(void) store_delete(rate, &tid, false);
+	store_group_rate_insert(rate, queue->id, key, next_at);
+}
+
+void
+group_close(GroupTables *t)
+{
+	store_close(t->setting);
+	store_close(t->rate);
+	t->setting = t->rate = NULL;
+}

@@ -1,0 +1,744 @@
+/*-------------------------------------------------------------------------
+ *
+ * line.c
+ *		What a transaction owes the groups it touched, paid in pre-commit.
+ *
+ * Rules, each of which closes an interleaving that loses a wake-up or
+ * breaks the order:
+ *	- stripes are taken in their order, after all other work; nothing is
+ *	  waited for while one is held but the next: rows touched then are owned
+ *	  already, or taken without waiting;
+ *	- a stripe is held until the commit is visible;
+ *	- one snapshot, taken after the last stripe is held, decides for all
+ *	  tables, also under REPEATABLE READ: nothing read before may decide;
+ *	- every way out takes this path: complete, fail, release, expiry, settle,
+ *	  cancel, unblock, a passed job or a delayed one that joins again;
+ *	- a place in line is drawn under the stripe, so the order of commits is
+ *	  the order of the line.
+ *
+ * Writing here is plain writing of rows: no SPI, no triggers, no foreign
+ * keys.
+ *
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/xact.h"
+#include "executor/executor.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/timestamp.h"
+
+#include "debug.h"
+#include "group.h"
+#include "ident.h"
+#include "line.h"
+#include "pending.h"
+#include "timeutil.h"
+#include "xact.h"
+
+PG_FUNCTION_INFO_V1(jobq_joining);
+
+/* How long a ticket rests that cannot be settled now, since somebody has a row of its group in hand. */
+#define SETTLE_PAUSE (50 * 1000)
+
+/* Every so many turns a group's line is counted for isolate_above. */
+#define COUNT_TURNS 8
+
+typedef enum NoteKind
+{
+	NOTE_JOIN,
+	NOTE_PUT_BACK,
+	NOTE_LET_GO,
+	NOTE_LEFT,
+	NOTE_LOOK,
+	NOTE_FORGET
+} NoteKind;
+
+/* What is owed to one group. */
+typedef struct Note
+{
+	SubTransactionId subid;
+	int16 kind;
+	int16 stripe;
+	int32 queue_id;
+	text *key;      /* in notes_context */
+	int64 group_id; /* let go */
+	union
+	{
+		LineRow row;     /* join, put back; left, forget: only ord or job_id */
+		LineAfter after; /* let go */
+	} u;
+} Note;
+
+static PendingList notes = {NULL, sizeof(Note), 0, 0};
+static MemoryContext notes_context = NULL;
+
+#define NOTE(i) (&((Note *) notes.items)[i])
+
+/* The work of one pre-commit. */
+typedef struct Settling
+{
+	Snapshot snapshot;
+	GroupTables tables;
+	StoreTable *job_group;
+	StoreTable *line;
+	StoreTable *ready;
+	StoreTable *delayed;
+	StoreTable *held;
+	int nrows; /* of the line, still to be inserted */
+	LineRow rows[STORE_BATCH];
+	int ntickets; /* of ready, still to be inserted */
+	Ticket tickets[STORE_BATCH];
+	struct GroupWork *made; /* groups that still need their first ticket */
+	int nmade;
+} Settling;
+
+/* One group in it. */
+typedef struct GroupWork
+{
+	QueueInfo *queue;
+	const text *key;
+	int64 id;
+	int first;           /* of its notes */
+	bool known;          /* it has a row, hence a ticket */
+	bool made;           /* we made the row */
+	ItemPointerData tid; /* of the row, if known */
+	Note *let_go;
+	int joins;
+	bool left;      /* somebody left the line */
+	bool look;      /* settings changed */
+	int64 left_ord; /* the first place that became free */
+	bool have_head;
+	LineRow head;
+} GroupWork;
+
+static Note *
+new_note(NoteKind kind, QueueInfo *queue, const text *key)
+{
+	Note *note;
+	Note *last = notes.n > 0 ? NOTE(notes.n - 1) : NULL;
+	text *copy = NULL;
+
+	if (notes_context == NULL)
+		notes_context =
+			AllocSetContextCreate(TopMemoryContext, "jobq groups of the transaction", ALLOCSET_DEFAULT_SIZES);
+	if (key && last && last->key && same_key(last->key, key))
+		copy = last->key;
+	else if (key)
+	{
+		Size len = VARSIZE_ANY_EXHDR(key);
+
+		copy = MemoryContextAlloc(notes_context, len + VARHDRSZ);
+		SET_VARSIZE(copy, len + VARHDRSZ);
+		memcpy(VARDATA(copy), VARDATA_ANY(key), len);
+	}
+	note = list_add(&notes);
+	note->subid = GetCurrentSubTransactionId();
+	note->kind = kind;
+	if (queue)
+	{
+		note->queue_id = queue->id;
+		note->stripe = group_stripe(queue->id, copy);
+		note->key = copy;
+	}
+	return note;
+}
+
+void
+line_join(QueueInfo *queue, const text *key, const LineRow *row)
+{
+	new_note(NOTE_JOIN, queue, key)->u.row = *row;
+}
+
+void
+line_put_back(QueueInfo *queue, const text *key, const LineRow *row)
+{
+	new_note(NOTE_PUT_BACK, queue, key)->u.row = *row;
+}
+
+void
+line_let_go(QueueInfo *queue, const text *key, int64 group_id, const LineAfter *after)
+{
+	Note *note = new_note(NOTE_LET_GO, queue, key);
+
+	note->group_id = group_id;
+	note->u.after = *after;
+}
+
+void
+line_left(QueueInfo *queue, const text *key, int64 ord)
+{
+	new_note(NOTE_LEFT, queue, key)->u.row.ord = ord;
+}
+
+void
+line_look(QueueInfo *queue, const text *key)
+{
+	(void) new_note(NOTE_LOOK, queue, key);
+}
+
+/* Where the join of a job stands that was not taken back; -1: nowhere. */
+static int
+find_join(int64 job_id)
+{
+	for (int i = notes.n - 1; i >= 0; i--)
+	{
+		if (NOTE(i)->kind == NOTE_FORGET && NOTE(i)->u.row.job_id == job_id)
+			return -1;
+		if (NOTE(i)->kind == NOTE_JOIN && NOTE(i)->u.row.job_id == job_id)
+			return i;
+	}
+	return -1;
+}
+
+bool
+line_forget(int64 job_id, LineRow *row)
+{
+	int i = find_join(job_id);
+
+	if (i < 0)
+		return false;
+	*row = NOTE(i)->u.row;
+	new_note(NOTE_FORGET, NULL, NULL)->u.row.job_id = job_id;
+	return true;
+}
+
+/* The order of the work: by stripe, by group, and within a group as noted. */
+static int
+by_group(const void *a, const void *b)
+{
+	const int i = *(const int *) a;
+	const int j = *(const int *) b;
+	const Note *x = NOTE(i);
+	const Note *y = NOTE(j);
+	int result;
+
+	if (x->stripe != y->stripe)
+		return x->stripe < y->stripe ? -1 : 1;
+	if (x->queue_id != y->queue_id)
+		return x->queue_id < y->queue_id ? -1 : 1;
+	if (x->key != y->key)
+	{
+		int xlen = VARSIZE(x->key) - VARHDRSZ;
+		int ylen = VARSIZE(y->key) - VARHDRSZ;
+
+		result = memcmp(VARDATA(x->key), VARDATA(y->key), Min(xlen, ylen));
+		if (result == 0)
+			result = xlen - ylen;
+		if (result != 0)
+			return result;
+	}
+	return i < j ? -1 : i > j;
+}
+
+static StoreTable *
+open_once(StoreTable **t, JobqTable which)
+{
+	if (*t == NULL)
+		*t = store_open(which);
+	return *t;
+}
+
+static void
+flush_rows(Settling *s)
+{
+	int64 vers[STORE_BATCH];
+	TupleTableSlot *slots[STORE_BATCH];
+
+	if (s->nrows == 0)
+		return;
+	ident_job_ids(meta_db(), vers, s->nrows);
+	for (int i = 0; i < s->nrows; i++)
+	{
+		slots[i] = store_slot(s->line, i);
+		store_line_fill(slots[i], &s->rows[i], vers[i]);
+	}
+	store_insert(s->line, slots, s->nrows);
+	s->nrows = 0;
+}
+
+/* Puts a job into the line. */
+static void
+add_row(Settling *s, GroupWork *g, const LineRow *row)
+{
+	if (s->nrows == STORE_BATCH)
+		flush_rows(s);
+	s->rows[s->nrows++] = *row;
+	if (!g->have_head || row->ord < g->head.ord)
+		g->head = *row;
+	g->have_head = true;
+	xact_count(g->queue, COUNT_READY, 1);
+}
+
+/* A new member of the line; the first one makes the group. */
+static void
+join(Settling *s, GroupWork *g, const Note *note)
+{
+	LineRow row = note->u.row;
+
+	if (!g->known && !g->made)
+	{
+		g->id = ident_job_id(meta_db());
+		g->made = true;
+		store_group_insert(s->job_group, g->id, g->queue->id, g->key);
+	}
+	row.group_id = g->id;
+	row.ord = ident_job_id(meta_db());
+	add_row(s, g, &row);
+	g->joins++;
+}
+
+/* Finds the first in line among those that were there before. */
+static void
+find_head(Settling *s, GroupWork *g, int64 from_ord)
+{
+	LineRow row;
+
+	if (store_line_head(s->line, s->snapshot, g->id, from_ord, &row) && (!g->have_head || row.ord < g->head.ord))
+	{
+		g->head = row;
+		g->have_head = true;
+	}
+}
+
+/* Whether more jobs are in line than the queue wants to see among the other groups. */
+static bool
+is_bulk(Settling *s, GroupWork *g)
+{
+	StoreScan scan;
+	int n = g->joins;
+
+	if (n > g->queue->isolate_above || g->made)
+		return n > g->queue->isolate_above;
+	store_line_scan(&scan, s->line, s->snapshot, g->id, g->head.ord);
+	while (n <= g->queue->isolate_above && store_scan_next(&scan))
+		n++;
+	store_scan_end(&scan);
+	return n > g->queue->isolate_above;
+}
+
+static int16
+choose_lane(Settling *s, GroupWork *g, int64 seq, const LineAfter *after)
+{
+	if (g->queue->isolate_above == 0)
+		return LANE_GROUP;
+	/* counting costs more than the turn itself */
+	if (after && after->lane >= LANE_GROUP && seq % COUNT_TURNS != 0)
+		return after->lane;
+	return is_bulk(s, g) ? LANE_BULK : LANE_GROUP;
+}
+
+static void
+insert_delayed(StoreTable *delayed, QueueInfo *queue, int64 group_id, int16 priority, int64 from_ord,
+			   TimestampTz visible_at)
+{
+	TupleTableSlot *slot = store_slot(delayed, 0);
+	Ticket ticket;
+
+	memset(&ticket, 0, sizeof(ticket));
+	ticket.job_id = ticket.group_id = group_id;
+	ticket.queue_id = queue->id;
+	ticket.priority = priority;
+	ticket.from_ord = from_ord;
+	ticket.visible_at = visible_at;
+	store_delayed_fill(slot, &ticket);
+	store_insert(delayed, &slot, 1);
+	xact_made_delayed(queue, visible_at);
+}
+
+static void
+hold(Settling *s, GroupWork *g, const LineAfter *blocked)
+{
+	HeldRow row;
+
+	memset(&row, 0, sizeof(row));
+	row.group_id = g->id;
+	row.queue_id = g->queue->id;
+	row.priority = g->have_head ? g->head.priority : JOBQ_DEFAULT_PRIORITY;
+	row.since = clock_now();
+	row.from_ord = g->have_head ? g->head.ord : blocked->from_ord;
+	if (blocked)
+	{
+		row.blocked = true;
+		row.dead_job = blocked->dead_job;
+		row.dead_ord = blocked->dead_ord;
+	}
+	store_held_insert(open_once(&s->held, TABLE_HELD), &row);
+}
+
+/* Writes the tickets that are still to be written into ready. */
+static void
+flush_tickets(Settling *s)
+{
+	TupleTableSlot *slots[STORE_BATCH];
+
+	if (s->ntickets == 0)
+		return;
+	(void) open_once(&s->ready, TABLE_READY);
+	for (int i = 0; i < s->ntickets; i++)
+	{
+		slots[i] = store_slot(s->ready, i);
+		store_ready_fill(slots[i], &s->tickets[i]);
+	}
+	store_insert(s->ready, slots, s->ntickets);
+	s->ntickets = 0;
+}
+
+/* Writes the group's ticket to where it belongs. after: how it was given back, or NULL. */
+static void
+place_ticket(Settling *s, GroupWork *g, const LineAfter *after)
+{
+	TimestampTz not_before = after ? after->not_before : DT_NOBEGIN;
+	Ticket *ticket;
+
+	if (group_is_special(g->queue))
+	{
+		GroupSettings settings;
+
+		group_settings(&s->tables, g->queue, g->key, &settings);
+		if (settings.paused)
+		{
+			hold(s, g, NULL);
+			return;
+		}
+		if (settings.gap > 0)
+		{
+			TimestampTz free = group_rate_free(&s->tables, g->queue, g->key);
+
+			not_before = Max(not_before, free);
+		}
+	}
+	if (not_before > clock_now())
+	{
+		insert_delayed(open_once(&s->delayed, TABLE_DELAYED), g->queue, g->id, g->head.priority, g->head.ord,
+					   not_before);
+		return;
+	}
+	if (s->ntickets == STORE_BATCH)
+		flush_tickets(s);
+	ticket = &s->tickets[s->ntickets++];
+	memset(ticket, 0, sizeof(*ticket));
+	ticket->seq = ident_job_id(meta_db());
+	ticket->job_id = ticket->group_id = g->id;
+	ticket->queue_id = g->queue->id;
+	ticket->priority = g->head.priority;
+	ticket->from_ord = g->head.ord;
+	ticket->lane = choose_lane(s, g, ticket->seq, after);
+	xact_made_ready(g->queue, ticket->lane, ticket->priority, ticket->seq, ticket->seq, 1);
+}
+
+/* The group has no job left, and its ticket is ours: it becomes idle. */
+static void
+become_idle(Settling *s, GroupWork *g, int64 from_ord)
+{
+	if (g->made || store_delete(s->job_group, &g->tid, false) == TM_Ok)
+		return;
+	/* somebody has locked the row by hand; that is not waited for under a stripe */
+	insert_delayed(open_once(&s->delayed, TABLE_DELAYED), g->queue, g->id, JOBQ_DEFAULT_PRIORITY, from_ord,
+				   clock_now() + SETTLE_PAUSE);
+}
+
+/* The ticket that this transaction took is given back. */
+static void
+give_back(Settling *s, GroupWork *g)
+{
+	const LineAfter *after = &g->let_go->u.after;
+
+	find_head(s, g, after->from_ord);
+	if (after->dead_job != 0)
+		hold(s, g, after);
+	else if (g->have_head)
+		place_ticket(s, g, after);
+	else
+		become_idle(s, g, after->from_ord);
+}
+
+/* Deletes the group's ticket, or finds that somebody has it in hand: that one looks at the line after us. */
+static bool
+take_free_ticket(Settling *s, GroupWork *g, JobqTable which, Ticket *ticket)
+{
+	StoreTable *t = which == TABLE_READY ? s->ready : s->delayed;
+
+	xact_reserve();
+	if (store_delete(t, &ticket->tid, false) != TM_Ok)
+		return false;
+	if (which == TABLE_READY)
+		xact_took_ready(g->queue, ticket->lane, ticket->priority, ticket->seq);
+	return true;
+}
+
+/* Jobs left the line, or settings changed, and the group's ticket is not ours: it follows if nobody has it in hand. */
+static void
+follow(Settling *s, GroupWork *g)
+{
+	JobqTable which = TABLE_READY;
+	GroupSettings settings = {0};
+	Ticket ticket;
+	HeldRow held;
+	bool move;
+
+	if (group_is_special(g->queue))
+		group_settings(&s->tables, g->queue, g->key, &settings);
+	if (!store_ticket_of_group(which, open_once(&s->ready, which), s->snapshot, g->id, &ticket))
+	{
+		which = TABLE_DELAYED;
+		if (!store_ticket_of_group(which, open_once(&s->delayed, which), s->snapshot, g->id, &ticket))
+			which = TABLE_HELD;
+	}
+	if (which == TABLE_HELD)
+	{
+		if (!store_held_find(open_once(&s->held, which), s->snapshot, g->id, &held) || held.blocked)
+			return; /* leased, or it waits for unblock_group() */
+		find_head(s, g, held.from_ord);
+		if ((g->have_head && settings.paused) || store_delete(s->held, &held.tid, false) != TM_Ok)
+			return;
+		if (g->have_head)
+			place_ticket(s, g, NULL);
+		else
+			become_idle(s, g, held.from_ord);
+		return;
+	}
+	find_head(s, g, ticket.from_ord);
+	move = !g->have_head || settings.paused;
+	if (which == TABLE_DELAYED)
+		move |= g->look || (g->left && g->left_ord < g->head.ord);
+	if (!move || !take_free_ticket(s, g, which, &ticket))
+		return;
+	if (g->have_head)
+		place_ticket(s, g, NULL);
+	else
+		become_idle(s, g, ticket.from_ord);
+}
+
+/* Whether a join was taken back by this transaction. */
+static bool
+is_forgotten(const Note *note, bool any_forgotten)
+{
+	return any_forgotten && find_join(note->u.row.job_id) != note - NOTE(0);
+}
+
+/* All that is owed to one group. */
+static void
+settle_group(Settling *s, const int *order, int n, bool any_forgotten)
+{
+	Note *first = NOTE(order[0]);
+	GroupWork g;
+
+	memset(&g, 0, sizeof(g));
+	g.queue = meta_queue_by_id(first->queue_id);
+	if (g.queue == NULL)
+		return; /* dropped by this transaction, with all that is in it */
+	g.key = first->key;
+	g.first = order[0];
+	g.known = store_group_find(s->job_group, s->snapshot, g.queue->id, g.key, &g.id, &g.tid);
+	g.left_ord = PG_INT64_MAX;
+	for (int i = 0; i < n; i++)
+	{
+		Note *note = NOTE(order[i]);
+
+		switch ((NoteKind) note->kind)
+		{
+			case NOTE_JOIN:
+				if (!is_forgotten(note, any_forgotten))
+					join(s, &g, note);
+				break;
+			case NOTE_PUT_BACK:
+				add_row(s, &g, &note->u.row);
+				break;
+			case NOTE_LET_GO:
+				g.let_go = note;
+				break;
+			case NOTE_LEFT:
+				g.left = true;
+				g.left_ord = Min(g.left_ord, note->u.row.ord);
+				break;
+			case NOTE_LOOK:
+				g.look = true;
+				break;
+			case NOTE_FORGET:
+				break;
+		}
+	}
+	if (g.let_go && g.let_go->group_id == g.id)
+		give_back(s, &g);
+	else if (g.made)
+		s->made[s->nmade++] = g;
+	else if (g.known && (g.left || g.look))
+		follow(s, &g);
+	else if (g.let_go)
+		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
+						errmsg("group " INT64_FORMAT " of queue \"%s\" has no row", g.let_go->group_id, g.queue->name),
+						errhint("SELECT * FROM jobq.verify() tells what else is wrong.")));
+}
+
+static int
+by_first(const void *a, const void *b)
+{
+	return ((const GroupWork *) a)->first - ((const GroupWork *) b)->first;
+}
+
+/*
+ * Gives the groups that were made their first tickets, in the order in which the transaction named them: who came first is served first.
+ * (In the order of stripes, workers that take neighbouring tickets would wait for one stripe.)
+ */
+static void
+place_first_tickets(Settling *s)
+{
+	if (s->nmade > 1)
+		qsort(s->made, s->nmade, sizeof(GroupWork), by_first);
+	for (int i = 0; i < s->nmade; i++)
+		place_ticket(s, &s->made[i], NULL);
+}
+
+static int
+count_groups(const int *order, int n)
+{
+	int groups = 1;
+
+	for (int i = 1; i < n; i++)
+		groups += NOTE(order[i])->queue_id != NOTE(order[i - 1])->queue_id ||
+				  !same_key(NOTE(order[i])->key, NOTE(order[i - 1])->key);
+	return groups;
+}
+
+static void
+settle_all(const int *order, int n, bool any_forgotten)
+{
+	Settling *s = palloc0(sizeof(Settling));
+	int from = 0;
+
+	s->snapshot = store_snapshot();
+	s->job_group = store_open(TABLE_JOB_GROUP);
+	s->line = store_open(TABLE_LINE);
+	s->made = MemoryContextAllocHuge(CurrentMemoryContext, count_groups(order, n) * sizeof(GroupWork));
+	for (int i = 1; i <= n; i++)
+	{
+		Note *note = NOTE(order[from]);
+
+		if (i < n && NOTE(order[i])->queue_id == note->queue_id && same_key(NOTE(order[i])->key, note->key))
+			continue;
+		CHECK_FOR_INTERRUPTS();
+		settle_group(s, &order[from], i - from, any_forgotten);
+		from = i;
+	}
+	place_first_tickets(s);
+	flush_rows(s);
+	flush_tickets(s);
+	store_snapshot_done(s->snapshot);
+	group_close(&s->tables);
+	store_close(s->held);
+	store_close(s->delayed);
+	store_close(s->ready);
+	store_close(s->line);
+	store_close(s->job_group);
+}
+
+/* Pre-commit: pays what is owed. Error 55P03 when a stripe is waited for too long. */
+static void
+pay(bool prepare)
+{
+	StripeSet stripes = {{0}};
+	bool any_forgotten = false;
+	MemoryContext context;
+	MemoryContext old;
+	int *order;
+	int n = 0;
+
+	if (notes.n == 0)
+		return;
+	if (prepare)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("cannot PREPARE a transaction that has touched a group"),
+				 errhint("Jobs join their group at COMMIT. Enqueue them without group_key, or commit in one phase.")));
+	DEBUG_POINT("line-precommit");
+	context = AllocSetContextCreate(CurrentMemoryContext, "jobq pre-commit", ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(context);
+	order = MemoryContextAllocHuge(context, notes.n * sizeof(int));
+	for (int i = 0; i < notes.n; i++)
+	{
+		Note *note = NOTE(i);
+
+		any_forgotten |= note->kind == NOTE_FORGET;
+		if (note->kind == NOTE_FORGET)
+			continue;
+		stripes.bits[note->stripe / 64] |= UINT64CONST(1) << (note->stripe % 64);
+		order[n++] = i;
+	}
+	if (n > 0)
+	{
+		qsort(order, n, sizeof(int), by_group);
+		group_lock_stripes(&stripes);
+		DEBUG_POINT("line-locked");
+		xact_verb_begin(meta_db()); /* notices what others wrote since the last verb */
+		CommandCounterIncrement();
+		settle_all(order, n, any_forgotten);
+		xact_verb_end(true);
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+}
+
+void
+line_park(QueueInfo *queue, const Ticket *ticket, TimestampTz until)
+{
+	StoreTable *delayed = store_open(TABLE_DELAYED);
+
+	insert_delayed(delayed, queue, ticket->group_id, ticket->priority, ticket->from_ord, until);
+	store_close(delayed);
+}
+
+/*
+ * jobq.joining(): the ids of the jobs that this transaction has brought to a group: they join it at its commit, and have no place until
+ * then. For the views.
+ */
+Datum
+jobq_joining(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+	for (int i = 0; i < notes.n; i++)
+	{
+		Datum value = Int64GetDatum(NOTE(i)->u.row.job_id);
+		bool isnull = false;
+
+		if (NOTE(i)->kind == NOTE_JOIN && find_join(NOTE(i)->u.row.job_id) == i)
+			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
+	}
+	return (Datum) 0;
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
+		return;
+	list_empty(&notes);
+	if (notes_context)
+		MemoryContextReset(notes_context);
+}
+
+static void
+subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId parent, void *arg)
+{
+	int n = notes.n;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	while (n > 0 && NOTE(n - 1)->subid == subid)
+		NOTE(--n)->subid = parent;
+	if (event == SUBXACT_EVENT_ABORT_SUB)
+		notes.n = n;
+}
+
+/* Registers the callbacks. Called once, from _PG_init. */
+void
+line_init(void)
+{
+	xact_set_precommit(pay);
+	RegisterXactCallback(xact_callback, NULL);
+	RegisterSubXactCallback(subxact_callback, NULL);
+}

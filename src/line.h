@@ -1,0 +1,55 @@
+/*-------------------------------------------------------------------------
+ *
+ * line.h
+ *		What a transaction owes the groups it touched, paid in pre-commit.
+ *
+ * Who is in line, and whether a group has a ticket, changes only there:
+ * under the stripes of all groups involved, with one snapshot taken after
+ * the last of them. Verbs do what belongs to themselves at once (they
+ * delete a ticket, a lease, a row of the line) and note the rest here. A
+ * savepoint that is rolled back takes its notes with it.
+ *
+ *-------------------------------------------------------------------------
+ */
+#ifndef JOBQ_LINE_H
+#define JOBQ_LINE_H
+
+#include "jobq.h"
+
+#include "meta.h"
+#include "store.h"
+
+/* How a ticket is given back by who owns it. */
+typedef struct LineAfter
+{
+	int64 from_ord;         /* nobody stands in line before it, but for who is put back */
+	int16 lane;             /* that it came from */
+	TimestampTz not_before; /* the group waits until then; DT_NOBEGIN: not at all */
+	int64 dead_job;         /* blocks the group; 0: none */
+	int64 dead_ord;         /* its place */
+} LineAfter;
+
+/* A job joins its group at the end of the line. row: job_id, attempt, priority, job_tid. */
+extern void line_join(QueueInfo *queue, const text *key, const LineRow *row);
+
+/* A job goes back to its place: row with group_id and ord. The transaction owns the group's ticket and lets go of it. */
+extern void line_put_back(QueueInfo *queue, const text *key, const LineRow *row);
+
+/* The group's ticket, which this transaction deleted, is given back. */
+extern void line_let_go(QueueInfo *queue, const text *key, int64 group_id, const LineAfter *after);
+
+/* A job left the line, at ord: a ticket that nobody has in hand follows the new head, or goes with the last job. */
+extern void line_left(QueueInfo *queue, const text *key, int64 ord);
+
+/* The group's settings changed: a ticket that nobody has in hand goes where it belongs now. */
+extern void line_look(QueueInfo *queue, const text *key);
+
+/* Takes back a join of this very transaction. False: there is none. */
+extern bool line_forget(int64 job_id, LineRow *row);
+
+/* Parks a ticket that this transaction deleted in ready, for the scheduler to let go of it. */
+extern void line_park(QueueInfo *queue, const Ticket *ticket, TimestampTz until);
+
+extern void line_init(void);
+
+#endif
