@@ -83,7 +83,7 @@ SELECT lease_until - now() BETWEEN '30 days' AND '30 days 10 s' AS given FROM jo
 -- Who and where: the other arguments.
 SELECT outcome('SELECT count(*) FROM jobq.dequeue(' || args || ')')
 	FROM unnest(ARRAY['NULL', $$'no such'$$, $$'WORK'$$, $$'work', worker => ''$$, $$'work', worker => repeat('x', 257)$$, $$'work', wait => '-1 s'$$,
-		$$'work', wait => '25 h'$$, $$'work', group_batch => 2$$, $$'work', group_batch => 0$$, $$'work', group_batch => 65$$,
+		$$'work', wait => '25 h'$$, $$'work', group_batch => 0$$, $$'work', group_batch => 65$$,
 		$$'work', group_batch => NULL, wait => NULL, worker => NULL$$]) args;
 
 -- The lease counts from the moment of the call, not from the start of the transaction.

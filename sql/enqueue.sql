@@ -71,9 +71,9 @@ SELECT priority, max_attempts FROM widest, jobq.job(id) ORDER BY n;
 
 -- What this version does not have is refused, not overlooked.
 SELECT outcome('SELECT jobq.enqueue(''mail'', ' || args || ')')
-	FROM unnest(ARRAY[$$group_key => 'g'$$, $$unique_key => 'u'$$, $$expires_in => '1 h'$$, $$on_conflict => 'replace'$$, $$on_conflict => 'error'$$]) args;
+	FROM unnest(ARRAY[$$unique_key => 'u'$$, $$expires_in => '1 h'$$, $$on_conflict => 'replace'$$, $$on_conflict => 'error'$$]) args;
 SELECT rows_of('SELECT * FROM jobq.enqueue_many(''mail'', ''[1]'', ' || args || ')')
-	FROM unnest(ARRAY[$$group_keys => '{g}'$$, $$unique_keys => '{u}'$$, $$expires_in => '1 h'$$, $$on_conflict => 'replace'$$]) args;
+	FROM unnest(ARRAY[$$unique_keys => '{u}'$$, $$expires_in => '1 h'$$, $$on_conflict => 'replace'$$]) args;
 
 -- The queue's max_payload_bytes bounds payload and headers; the hint says what to do instead.
 SELECT jobq.create_queue('small', max_payload_bytes => 100);

@@ -57,13 +57,13 @@ SELECT args, outcome('SELECT jobq.create_queue(''bad'', ' || args || ')')
 		$$backoff_base => '-1 s'$$, 'backoff_base => NULL', $$backoff_cap => '-1 s'$$,
 		$$keep_completed => '-1 s'$$, $$keep_dead => '-1 s'$$, $$keep_dead => '200 years'$$,
 		'max_payload_bytes => 0', 'max_payload_bytes => 268435456', 'notify => NULL',
+		$$on_retry => 'wait'$$, 'on_retry => NULL', $$on_dead => ''$$, 'group_rate_limit => 0', $$group_rate_interval => '0'$$,
+		'group_rate_interval => NULL', $$group_lease => '-1 s'$$, 'isolate_above => 0',
 		$$dead_letter_queue => 'no such'$$, $$dead_letter_queue => 'bad'$$, $$dead_letter_queue => ''$$]) AS args;
 
 -- What this version does not have yet is refused, unless it is the default.
 SELECT args, outcome('SELECT jobq.create_queue(''bad'', ' || args || ')')
-	FROM unnest(ARRAY['concurrency => 5', 'rate_limit => 5', $$rate_interval => '2 s'$$, 'rate_burst => 5', $$on_retry => 'pass'$$,
-		$$on_dead => 'skip'$$, 'group_rate_limit => 5', $$group_rate_interval => '2 s'$$, $$group_lease => '1 s'$$,
-		'isolate_above => 5']) AS args;
+	FROM unnest(ARRAY['concurrency => 5', 'rate_limit => 5', $$rate_interval => '2 s'$$, 'rate_burst => 5']) AS args;
 SELECT jobq.create_queue('plain', rate_interval => '1000 ms', on_retry => 'hold', on_dead => 'block', concurrency => NULL);
 SELECT count(*) FROM jobq.queue WHERE name = 'bad';
 

@@ -96,6 +96,7 @@ raise_numbers(void)
 		.sql =
 			"SELECT greatest((SELECT max(id) FROM jobq.job), (SELECT max(seq) FROM jobq.ready), (SELECT max(id) FROM jobq.dead),"
 			" (SELECT max(id) FROM jobq.job_group), (SELECT max(greatest(ord, ver)) FROM jobq.line),"
+			" (SELECT max(dead_ord) FROM jobq.held), (SELECT max(ords[cardinality(ords)]) FROM jobq.lease),"
 			" (SELECT max(id) FROM jobq.history), 0),"
 			" greatest((SELECT max(token) FROM jobq.lease), (SELECT max(token) FROM jobq.resource_fence),"
 			" (SELECT max(token) FROM jobq.history), 0)",

@@ -36,7 +36,7 @@
  * groups go first in one of sixteen claims, and last in the others.
  */
 static const char lane_turns[16][NUM_LANES + 1] = {"RFGB", "RGFB", "FRGB", "RGFB", "RFGB", "GRFB", "RFGB", "RGFB",
-												   "FGRB", "RGFB", "RFGB", "GFRB", "RFGB", "RGFB", "FRGB", "BGFR"};
+												   "RFGB", "RGFB", "FRGB", "RGFB", "RFGB", "GRFB", "RFGB", "BRGF"};
 
 /* How long a due ticket is left to a running scheduler. */
 #define SCHEDULER_GRACE (100 * INT64CONST(1000))

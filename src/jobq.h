@@ -7,9 +7,9 @@
  * include downwards only, in this order:
  *
  *		jobq compat < guc pending < timeutil < debug shmem < cursor meta
- *		< args backoff ident spi store xact < group liveness < line < retire
- *		settings < turn < overdue < admin claim leases maintain redrive stats
- *		< finish scheduler < launcher
+ *		< args backoff ident spi store xact < group liveness < place < line
+ *		< retire settings < turn < overdue < admin claim leases maintain stats
+ *		< finish redrive scheduler < launcher
  *
  *-------------------------------------------------------------------------
  */

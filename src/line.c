@@ -40,12 +40,6 @@
 
 PG_FUNCTION_INFO_V1(jobq_joining);
 
-/* How long a ticket rests that cannot be settled now, since somebody has a row of its group in hand. */
-#define SETTLE_PAUSE (50 * 1000)
-
-/* Every so many turns a group's line is counted for isolate_above. */
-#define COUNT_TURNS 8
-
 typedef enum NoteKind
 {
 	NOTE_JOIN,
@@ -76,43 +70,6 @@ static PendingList notes = {NULL, sizeof(Note), 0, 0};
 static MemoryContext notes_context = NULL;
 
 #define NOTE(i) (&((Note *) notes.items)[i])
-
-/* The work of one pre-commit. */
-typedef struct Settling
-{
-	Snapshot snapshot;
-	GroupTables tables;
-	StoreTable *job_group;
-	StoreTable *line;
-	StoreTable *ready;
-	StoreTable *delayed;
-	StoreTable *held;
-	int nrows; /* of the line, still to be inserted */
-	LineRow rows[STORE_BATCH];
-	int ntickets; /* of ready, still to be inserted */
-	Ticket tickets[STORE_BATCH];
-	struct GroupWork *made; /* groups that still need their first ticket */
-	int nmade;
-} Settling;
-
-/* One group in it. */
-typedef struct GroupWork
-{
-	QueueInfo *queue;
-	const text *key;
-	int64 id;
-	int first;           /* of its notes */
-	bool known;          /* it has a row, hence a ticket */
-	bool made;           /* we made the row */
-	ItemPointerData tid; /* of the row, if known */
-	Note *let_go;
-	int joins;
-	bool left;      /* somebody left the line */
-	bool look;      /* settings changed */
-	int64 left_ord; /* the first place that became free */
-	bool have_head;
-	LineRow head;
-} GroupWork;
 
 static Note *
 new_note(NoteKind kind, QueueInfo *queue, const text *key)
@@ -233,45 +190,6 @@ by_group(const void *a, const void *b)
 	return i < j ? -1 : i > j;
 }
 
-static StoreTable *
-open_once(StoreTable **t, JobqTable which)
-{
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
-}
-
-static void
-flush_rows(Settling *s)
-{
-	int64 vers[STORE_BATCH];
-	TupleTableSlot *slots[STORE_BATCH];
-
-	if (s->nrows == 0)
-		return;
-	ident_job_ids(meta_db(), vers, s->nrows);
-	for (int i = 0; i < s->nrows; i++)
-	{
-		slots[i] = store_slot(s->line, i);
-		store_line_fill(slots[i], &s->rows[i], vers[i]);
-	}
-	store_insert(s->line, slots, s->nrows);
-	s->nrows = 0;
-}
-
-/* Puts a job into the line. */
-static void
-add_row(Settling *s, GroupWork *g, const LineRow *row)
-{
-	if (s->nrows == STORE_BATCH)
-		flush_rows(s);
-	s->rows[s->nrows++] = *row;
-	if (!g->have_head || row->ord < g->head.ord)
-		g->head = *row;
-	g->have_head = true;
-	xact_count(g->queue, COUNT_READY, 1);
-}
-
 /* A new member of the line; the first one makes the group. */
 static void
 join(Settling *s, GroupWork *g, const Note *note)
@@ -286,173 +204,23 @@ join(Settling *s, GroupWork *g, const Note *note)
 	}
 	row.group_id = g->id;
 	row.ord = ident_job_id(meta_db());
-	add_row(s, g, &row);
+	place_in_line(s, g, &row);
 	g->joins++;
-}
-
-/* Finds the first in line among those that were there before. */
-static void
-find_head(Settling *s, GroupWork *g, int64 from_ord)
-{
-	LineRow row;
-
-	if (store_line_head(s->line, s->snapshot, g->id, from_ord, &row) && (!g->have_head || row.ord < g->head.ord))
-	{
-		g->head = row;
-		g->have_head = true;
-	}
-}
-
-/* Whether more jobs are in line than the queue wants to see among the other groups. */
-static bool
-is_bulk(Settling *s, GroupWork *g)
-{
-	StoreScan scan;
-	int n = g->joins;
-
-	if (n > g->queue->isolate_above || g->made)
-		return n > g->queue->isolate_above;
-	store_line_scan(&scan, s->line, s->snapshot, g->id, g->head.ord);
-	while (n <= g->queue->isolate_above && store_scan_next(&scan))
-		n++;
-	store_scan_end(&scan);
-	return n > g->queue->isolate_above;
-}
-
-static int16
-choose_lane(Settling *s, GroupWork *g, int64 seq, const LineAfter *after)
-{
-	if (g->queue->isolate_above == 0)
-		return LANE_GROUP;
-	/* counting costs more than the turn itself */
-	if (after && after->lane >= LANE_GROUP && seq % COUNT_TURNS != 0)
-		return after->lane;
-	return is_bulk(s, g) ? LANE_BULK : LANE_GROUP;
-}
-
-static void
-insert_delayed(StoreTable *delayed, QueueInfo *queue, int64 group_id, int16 priority, int64 from_ord,
-			   TimestampTz visible_at)
-{
-	TupleTableSlot *slot = store_slot(delayed, 0);
-	Ticket ticket;
-
-	memset(&ticket, 0, sizeof(ticket));
-	ticket.job_id = ticket.group_id = group_id;
-	ticket.queue_id = queue->id;
-	ticket.priority = priority;
-	ticket.from_ord = from_ord;
-	ticket.visible_at = visible_at;
-	store_delayed_fill(slot, &ticket);
-	store_insert(delayed, &slot, 1);
-	xact_made_delayed(queue, visible_at);
-}
-
-static void
-hold(Settling *s, GroupWork *g, const LineAfter *blocked)
-{
-	HeldRow row;
-
-	memset(&row, 0, sizeof(row));
-	row.group_id = g->id;
-	row.queue_id = g->queue->id;
-	row.priority = g->have_head ? g->head.priority : JOBQ_DEFAULT_PRIORITY;
-	row.since = clock_now();
-	row.from_ord = g->have_head ? g->head.ord : blocked->from_ord;
-	if (blocked)
-	{
-		row.blocked = true;
-		row.dead_job = blocked->dead_job;
-		row.dead_ord = blocked->dead_ord;
-	}
-	store_held_insert(open_once(&s->held, TABLE_HELD), &row);
-}
-
-/* Writes the tickets that are still to be written into ready. */
-static void
-flush_tickets(Settling *s)
-{
-	TupleTableSlot *slots[STORE_BATCH];
-
-	if (s->ntickets == 0)
-		return;
-	(void) open_once(&s->ready, TABLE_READY);
-	for (int i = 0; i < s->ntickets; i++)
-	{
-		slots[i] = store_slot(s->ready, i);
-		store_ready_fill(slots[i], &s->tickets[i]);
-	}
-	store_insert(s->ready, slots, s->ntickets);
-	s->ntickets = 0;
-}
-
-/* Writes the group's ticket to where it belongs. after: how it was given back, or NULL. */
-static void
-place_ticket(Settling *s, GroupWork *g, const LineAfter *after)
-{
-	TimestampTz not_before = after ? after->not_before : DT_NOBEGIN;
-	Ticket *ticket;
-
-	if (group_is_special(g->queue))
-	{
-		GroupSettings settings;
-
-		group_settings(&s->tables, g->queue, g->key, &settings);
-		if (settings.paused)
-		{
-			hold(s, g, NULL);
-			return;
-		}
-		if (settings.gap > 0)
-		{
-			TimestampTz free = group_rate_free(&s->tables, g->queue, g->key);
-
-			not_before = Max(not_before, free);
-		}
-	}
-	if (not_before > clock_now())
-	{
-		insert_delayed(open_once(&s->delayed, TABLE_DELAYED), g->queue, g->id, g->head.priority, g->head.ord,
-					   not_before);
-		return;
-	}
-	if (s->ntickets == STORE_BATCH)
-		flush_tickets(s);
-	ticket = &s->tickets[s->ntickets++];
-	memset(ticket, 0, sizeof(*ticket));
-	ticket->seq = ident_job_id(meta_db());
-	ticket->job_id = ticket->group_id = g->id;
-	ticket->queue_id = g->queue->id;
-	ticket->priority = g->head.priority;
-	ticket->from_ord = g->head.ord;
-	ticket->lane = choose_lane(s, g, ticket->seq, after);
-	xact_made_ready(g->queue, ticket->lane, ticket->priority, ticket->seq, ticket->seq, 1);
-}
-
-/* The group has no job left, and its ticket is ours: it becomes idle. */
-static void
-become_idle(Settling *s, GroupWork *g, int64 from_ord)
-{
-	if (g->made || store_delete(s->job_group, &g->tid, false) == TM_Ok)
-		return;
-	/* somebody has locked the row by hand; that is not waited for under a stripe */
-	insert_delayed(open_once(&s->delayed, TABLE_DELAYED), g->queue, g->id, JOBQ_DEFAULT_PRIORITY, from_ord,
-				   clock_now() + SETTLE_PAUSE);
 }
 
 /* The ticket that this transaction took is given back. */
 static void
 give_back(Settling *s, GroupWork *g)
 {
-	const LineAfter *after = &g->let_go->u.after;
+	const LineAfter *after = g->let_go;
 
-	find_head(s, g, after->from_ord);
+	place_find_head(s, g, after->from_ord);
 	if (after->dead_job != 0)
-		hold(s, g, after);
+		place_hold(s, g, after);
 	else if (g->have_head)
 		place_ticket(s, g, after);
 	else
-		become_idle(s, g, after->from_ord);
+		place_idle(s, g, after->from_ord);
 }
 
 /* Deletes the group's ticket, or finds that somebody has it in hand: that one looks at the line after us. */
@@ -481,26 +249,26 @@ follow(Settling *s, GroupWork *g)
 
 	if (group_is_special(g->queue))
 		group_settings(&s->tables, g->queue, g->key, &settings);
-	if (!store_ticket_of_group(which, open_once(&s->ready, which), s->snapshot, g->id, &ticket))
+	if (!store_ticket_of_group(which, place_open(&s->ready, which), s->snapshot, g->id, &ticket))
 	{
 		which = TABLE_DELAYED;
-		if (!store_ticket_of_group(which, open_once(&s->delayed, which), s->snapshot, g->id, &ticket))
+		if (!store_ticket_of_group(which, place_open(&s->delayed, which), s->snapshot, g->id, &ticket))
 			which = TABLE_HELD;
 	}
 	if (which == TABLE_HELD)
 	{
-		if (!store_held_find(open_once(&s->held, which), s->snapshot, g->id, &held) || held.blocked)
+		if (!store_held_find(place_open(&s->held, which), s->snapshot, g->id, &held) || held.blocked)
 			return; /* leased, or it waits for unblock_group() */
-		find_head(s, g, held.from_ord);
+		place_find_head(s, g, held.from_ord);
 		if ((g->have_head && settings.paused) || store_delete(s->held, &held.tid, false) != TM_Ok)
 			return;
 		if (g->have_head)
 			place_ticket(s, g, NULL);
 		else
-			become_idle(s, g, held.from_ord);
+			place_idle(s, g, held.from_ord);
 		return;
 	}
-	find_head(s, g, ticket.from_ord);
+	place_find_head(s, g, ticket.from_ord);
 	move = !g->have_head || settings.paused;
 	if (which == TABLE_DELAYED)
 		move |= g->look || (g->left && g->left_ord < g->head.ord);
@@ -509,7 +277,7 @@ follow(Settling *s, GroupWork *g)
 	if (g->have_head)
 		place_ticket(s, g, NULL);
 	else
-		become_idle(s, g, ticket.from_ord);
+		place_idle(s, g, ticket.from_ord);
 }
 
 /* Whether a join was taken back by this transaction. */
@@ -525,6 +293,7 @@ settle_group(Settling *s, const int *order, int n, bool any_forgotten)
 {
 	Note *first = NOTE(order[0]);
 	GroupWork g;
+	int64 let_go_id = 0;
 
 	memset(&g, 0, sizeof(g));
 	g.queue = meta_queue_by_id(first->queue_id);
@@ -545,10 +314,11 @@ settle_group(Settling *s, const int *order, int n, bool any_forgotten)
 					join(s, &g, note);
 				break;
 			case NOTE_PUT_BACK:
-				add_row(s, &g, &note->u.row);
+				place_in_line(s, &g, &note->u.row);
 				break;
 			case NOTE_LET_GO:
-				g.let_go = note;
+				g.let_go = &note->u.after;
+				let_go_id = note->group_id;
 				break;
 			case NOTE_LEFT:
 				g.left = true;
@@ -561,7 +331,7 @@ settle_group(Settling *s, const int *order, int n, bool any_forgotten)
 				break;
 		}
 	}
-	if (g.let_go && g.let_go->group_id == g.id)
+	if (g.let_go && let_go_id == g.id)
 		give_back(s, &g);
 	else if (g.made)
 		s->made[s->nmade++] = g;
@@ -569,7 +339,7 @@ settle_group(Settling *s, const int *order, int n, bool any_forgotten)
 		follow(s, &g);
 	else if (g.let_go)
 		ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED),
-						errmsg("group " INT64_FORMAT " of queue \"%s\" has no row", g.let_go->group_id, g.queue->name),
+						errmsg("group " INT64_FORMAT " of queue \"%s\" has no row", let_go_id, g.queue->name),
 						errhint("SELECT * FROM jobq.verify() tells what else is wrong.")));
 }
 
@@ -624,15 +394,7 @@ settle_all(const int *order, int n, bool any_forgotten)
 		from = i;
 	}
 	place_first_tickets(s);
-	flush_rows(s);
-	flush_tickets(s);
-	store_snapshot_done(s->snapshot);
-	group_close(&s->tables);
-	store_close(s->held);
-	store_close(s->delayed);
-	store_close(s->ready);
-	store_close(s->line);
-	store_close(s->job_group);
+	place_end(s);
 }
 
 /* Pre-commit: pays what is owed. Error 55P03 when a stripe is waited for too long. */
@@ -679,15 +441,6 @@ pay(bool prepare)
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
-}
-
-void
-line_park(QueueInfo *queue, const Ticket *ticket, TimestampTz until)
-{
-	StoreTable *delayed = store_open(TABLE_DELAYED);
-
-	insert_delayed(delayed, queue, ticket->group_id, ticket->priority, ticket->from_ord, until);
-	store_close(delayed);
 }
 
 /*
@@ -738,7 +491,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 void
 line_init(void)
 {
-	xact_set_precommit(pay);
+	xact_precommit = pay;
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 }

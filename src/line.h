@@ -17,17 +17,8 @@
 #include "jobq.h"
 
 #include "meta.h"
+#include "place.h"
 #include "store.h"
-
-/* How a ticket is given back by who owns it. */
-typedef struct LineAfter
-{
-	int64 from_ord;         /* nobody stands in line before it, but for who is put back */
-	int16 lane;             /* that it came from */
-	TimestampTz not_before; /* the group waits until then; DT_NOBEGIN: not at all */
-	int64 dead_job;         /* blocks the group; 0: none */
-	int64 dead_ord;         /* its place */
-} LineAfter;
 
 /* A job joins its group at the end of the line. row: job_id, attempt, priority, job_tid. */
 extern void line_join(QueueInfo *queue, const text *key, const LineRow *row);
@@ -46,9 +37,6 @@ extern void line_look(QueueInfo *queue, const text *key);
 
 /* Takes back a join of this very transaction. False: there is none. */
 extern bool line_forget(int64 job_id, LineRow *row);
-
-/* Parks a ticket that this transaction deleted in ready, for the scheduler to let go of it. */
-extern void line_park(QueueInfo *queue, const Ticket *ticket, TimestampTz until);
 
 extern void line_init(void);
 

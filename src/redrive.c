@@ -148,8 +148,8 @@ back_to_its_place(Redrive *r, TupleTableSlot *job)
 	bool isnull;
 	Datum key = slot_datum(job, Anum_job_group_key, &isnull);
 	int64 id = DatumGetInt64(slot_value(job, Anum_job_id));
-	HeldRow held;
-	LineRow row;
+	HeldRow held = {0};
+	LineRow row = {0};
 
 	if (isnull || !turn_unblock(r->from, DatumGetTextPP(key), id, &held))
 		return false;

@@ -113,7 +113,7 @@ may_start(TurnTables *t, QueueInfo *queue, const Ticket *ticket, const text *key
 
 		if (free > now)
 		{
-			line_park(queue, ticket, free);
+			place_parked(queue, ticket, free);
 			return false;
 		}
 		group_rate_use(&t->group, queue, key, timestamp_add(now, settings->gap));
@@ -181,7 +181,7 @@ turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int 
 	if (n > 0)
 		xact_count(queue, COUNT_READY, -n);
 	else if (n == 0)
-		line_park(queue, ticket, timestamp_add(now, BUSY_PAUSE));
+		place_parked(queue, ticket, timestamp_add(now, BUSY_PAUSE));
 	return Max(n, 0);
 }
 
@@ -296,7 +296,7 @@ turn_saw(TurnEnd *e, TupleTableSlot *job)
 static void
 put_back(TurnEnd *e, int p, TupleTableSlot *job, int32 attempt)
 {
-	LineRow row;
+	LineRow row = {0};
 
 	row.group_id = e->lease->group_id;
 	row.ord = e->lease->ords[p];

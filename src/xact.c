@@ -80,13 +80,13 @@ static PendingList jobs = {NULL, sizeof(PendingJob), 0, 0};
 #define SEARCH_BACK 8
 #define RANGE_GAP 1024
 
+XactPrecommit xact_precommit = NULL;
 static bool active = false; /* this transaction owes something */
 static DbSlot *db = NULL;
 static TimestampTz lease_until =
 	DT_NOEND; /* earliest lease made; not undone by subtransactions: too early is harmless */
 static bool dequeued = false;
 static Oid register_ext = InvalidOid;
-static XactPrecommit precommit = NULL;
 
 /* objsubid of the lock; those of admin.c are others */
 #define LOCK_COMMITS 3
@@ -616,8 +616,8 @@ xact_callback(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 			before_commit(false);
-			if (precommit)
-				precommit(false);
+			if (xact_precommit)
+				xact_precommit(false);
 			choose_asynchronous_commit();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -630,8 +630,8 @@ xact_callback(XactEvent event, void *arg)
 				ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 								errmsg("cannot PREPARE a transaction that has dropped a queue")));
 			before_commit(true);
-			if (precommit)
-				precommit(true);
+			if (xact_precommit)
+				xact_precommit(true);
 			break;
 		case XACT_EVENT_PREPARE:
 			/* no callback tells of COMMIT PREPARED: the scheduler recounts and rescans when no prepared transaction is left */
@@ -688,13 +688,6 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 		ranges.n = r;
 		jobs.n = j;
 	}
-}
-
-/* Has a function called before each commit of a transaction that used a verb, after no drop can interfere any more. It may fail. */
-void
-xact_set_precommit(XactPrecommit function)
-{
-	precommit = function;
 }
 
 /* Registers the callbacks. Called once, from _PG_init. */

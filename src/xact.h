@@ -18,9 +18,12 @@
 
 #include "meta.h"
 
-/* prepare: it is PREPARE TRANSACTION */
+/*
+ * Called before each commit (prepare: PREPARE TRANSACTION) of a transaction that used a verb, when no drop can interfere any more. It may
+ * fail. Set once, at the start.
+ */
 typedef void (*XactPrecommit)(bool prepare);
-extern void xact_set_precommit(XactPrecommit function);
+extern XactPrecommit xact_precommit;
 extern void xact_init(void);
 
 /* Brackets of a verb: what is written between them is ours. Every verb ends with a CommandCounterIncrement. */

@@ -1,5 +1,5 @@
 -- Views: plain SELECTs over the tables; they lock nothing and write nothing. They read with their owner's rights.
--- A job's state is the table that holds its ticket, so one snapshot shows every job exactly once.
+-- A job's state is the table that holds its ticket, or its place in a line, so one snapshot shows every job exactly once.
 
 -- Counts out of shared memory; no table is counted unless they are not known there yet.
 CREATE FUNCTION jobq.queue_counts()
@@ -8,7 +8,7 @@ CREATE FUNCTION jobq.queue_counts()
 		oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)
 	LANGUAGE C ROWS 20 AS 'MODULE_PATHNAME', 'jobq_queue_counts';
 
--- Jobs that this transaction has brought to a group: they join its line at commit.
+-- Jobs get their place in a group's line at commit. Until then only the transaction that brought them knows of them, and shows them by this.
 CREATE FUNCTION jobq.joining()
 	RETURNS SETOF bigint LANGUAGE C STABLE ROWS 1 AS 'MODULE_PATHNAME', 'jobq_joining';
 
@@ -88,7 +88,7 @@ FROM (
 	FROM jobq.job j
 		JOIN jobq.ready r ON r.job_id = j.id AND r.lane = 0
 	UNION ALL
-	-- in a group's line
+	-- in its group's line, whatever the group waits for
 	SELECT j.id, j.queue_id, 'ready', j.name, j.priority::int, j.group_key, n.attempt, j.max_attempts,
 		NULL, NULL, NULL, NULL,
 		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
@@ -97,10 +97,13 @@ FROM (
 	FROM jobq.job j
 		JOIN jobq.line n ON n.job_id = j.id
 	UNION ALL
-	-- about to join one
-	SELECT j.id, j.queue_id, 'ready', j.name, j.priority::int, j.group_key, 0, j.max_attempts,
-		NULL, NULL, NULL, NULL, NULL, j.created, NULL, NULL, j.payload, j.headers,
-		NULL, '[]', NULL, NULL, false
+	-- about to stand in one; every attempt that counted has left a failure
+	SELECT j.id, j.queue_id, 'ready', j.name, j.priority::int, j.group_key,
+		greatest((SELECT max(f.attempt) FROM jobq.failure f WHERE f.job_id = j.id), 0), j.max_attempts,
+		NULL, NULL, NULL, NULL,
+		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
+		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
 	FROM jobq.joining() g (job_id)
 		JOIN jobq.job j ON j.id = g.job_id
 	UNION ALL
@@ -176,38 +179,36 @@ SELECT d.id AS job_id,
 FROM jobq.dead d
 	LEFT JOIN jobq.queue q ON q.id = d.queue_id;
 
--- A group's state is the table that holds its ticket. Idle groups have no row anywhere; those that have settings are shown all the same.
+-- A group's state is the table that holds its ticket. A group is found by its key on indexes, but for lease, which has few rows. Idle
+-- groups have no row anywhere; those that have settings are shown all the same.
 CREATE VIEW jobq.groups AS
 SELECT q.name AS queue,
-	u.group_key,
+	g.group_key,
 	CASE
-		WHEN l.token IS NOT NULL AND l.drain THEN 'MIGRATING'
+		WHEN l.drain THEN 'MIGRATING'
 		WHEN l.token IS NOT NULL THEN 'LEASED'
 		WHEN h.group_id IS NOT NULL THEN 'BLOCKED'
 		WHEN d.group_id IS NOT NULL THEN 'WAIT'
-		WHEN u.id IS NOT NULL THEN 'READY'
-		ELSE 'IDLE'
+		ELSE 'READY'
 	END AS state,
-	CASE WHEN u.id IS NULL THEN 0 ELSE
-		(SELECT count(*) FROM jobq.line n WHERE n.group_id = u.id)
-			+ (SELECT count(*) FROM jobq.job j WHERE j.id = ANY (l.job_ids))
-	END AS pending,
+	(SELECT count(*) FROM jobq.line n WHERE n.group_id = g.id)
+		+ (SELECT count(*) FROM jobq.job j WHERE j.id = ANY (l.job_ids)) AS pending,
 	l.worker AS holder,
 	l.token,
 	l.lease_until,
 	d.visible_at AS wake_at,
-	CASE
-		WHEN h.reason = 'blocked' THEN format('dead job %s: %s', h.dead_job,
-			coalesce((SELECT x.reason FROM jobq.dead x WHERE x.id = h.dead_job), 'no dead letter any more'))
-		WHEN h.group_id IS NOT NULL THEN 'paused'
-	END AS blocked_reason
-FROM (
-	SELECT g.id, g.queue_id, g.group_key FROM jobq.job_group g
-	UNION ALL
-	SELECT NULL, s.queue_id, s.group_key FROM jobq.group_setting s
-	WHERE NOT EXISTS (SELECT FROM jobq.job_group g WHERE g.queue_id = s.queue_id AND g.group_key = s.group_key)
-) u
-	JOIN jobq.queue q ON q.id = u.queue_id
-	LEFT JOIN jobq.lease l ON l.group_id = u.id
-	LEFT JOIN jobq.held h ON h.group_id = u.id
-	LEFT JOIN jobq.delayed d ON d.job_id = u.id AND d.group_id = u.id;
+	nullif(concat_ws('; ',
+		CASE WHEN h.reason = 'blocked' THEN format('dead job %s: %s', h.dead_job,
+			coalesce((SELECT x.reason FROM jobq.dead x WHERE x.id = h.dead_job), 'no dead letter any more')) END,
+		CASE WHEN s.paused OR h.reason = 'paused' THEN 'paused' END), '') AS blocked_reason
+FROM jobq.queue q
+	JOIN jobq.job_group g ON g.queue_id = q.id
+	LEFT JOIN jobq.lease l ON l.group_id = g.id
+	LEFT JOIN jobq.held h ON h.group_id = g.id
+	LEFT JOIN jobq.delayed d ON d.job_id = g.id AND d.group_id = g.id
+	LEFT JOIN jobq.group_setting s ON s.queue_id = g.queue_id AND s.group_key = g.group_key
+UNION ALL
+SELECT q.name, s.group_key, 'IDLE', 0::bigint, NULL, NULL::bigint, NULL::timestamptz, NULL::timestamptz, CASE WHEN s.paused THEN 'paused' END
+FROM jobq.queue q
+	JOIN jobq.group_setting s ON s.queue_id = q.id
+WHERE NOT EXISTS (SELECT FROM jobq.job_group g WHERE g.queue_id = s.queue_id AND g.group_key = s.group_key);

@@ -8,6 +8,8 @@
 -- transaction id is held until the counters are changed); and after the reading the next transaction id is still the snapshot's.
 -- age() asks for that id, once per transaction; so the call must also be the first statement of its transaction.
 --
+-- What a transaction owes its groups it pays at its commit; before that it sees groups without a ticket, so it should not ask.
+--
 -- It reads everything there is, so hash joins are right whatever the statistics say.
 CREATE FUNCTION jobq.verify()
 	RETURNS TABLE (rule text, detail text)
@@ -35,19 +37,22 @@ BEGIN ATOMIC
 	),
 	-- what stands for a group; one of these each
 	turn AS MATERIALIZED (
-		SELECT 'ready' AS kind, r.group_id, r.queue_id, r.from_ord FROM jobq.ready r WHERE r.group_id IS NOT NULL
+		SELECT 'ready' AS kind, r.group_id, r.job_id, r.queue_id, r.from_ord FROM jobq.ready r WHERE r.group_id IS NOT NULL
 		UNION ALL
-		SELECT 'delayed', d.group_id, d.queue_id, d.from_ord FROM jobq.delayed d WHERE d.group_id > 0
+		SELECT 'delayed', d.group_id, d.job_id, d.queue_id, d.from_ord FROM jobq.delayed d WHERE d.group_id <> 0
 		UNION ALL
-		SELECT 'held', h.group_id, h.queue_id, h.from_ord FROM jobq.held h
+		SELECT 'held', h.group_id, h.group_id, h.queue_id, h.from_ord FROM jobq.held h
 		UNION ALL
-		SELECT 'lease', l.group_id, l.queue_id, NULL FROM jobq.lease l WHERE l.group_id IS NOT NULL
+		SELECT 'lease', l.group_id, l.group_id, l.queue_id, NULL FROM jobq.lease l WHERE l.group_id IS NOT NULL
 	),
 	-- jobs of a group's lease that are not done
 	leased AS MATERIALIZED (
 		SELECT h.group_id, h.job_id, h.ord
 		FROM (SELECT l.group_id, unnest(l.job_ids) AS job_id, unnest(l.ords) AS ord FROM jobq.lease l WHERE l.group_id IS NOT NULL) h
 			JOIN jobq.job j ON j.id = h.job_id
+	),
+	working AS (
+		SELECT l.group_id, max(l.ord) AS last FROM leased l GROUP BY l.group_id
 	),
 	queued AS MATERIALIZED (
 		SELECT n.group_id, min(n.ord) AS first, count(*) AS n FROM jobq.line n GROUP BY n.group_id
@@ -115,7 +120,7 @@ BEGIN ATOMIC
 	SELECT 'ticket_lane', format('ready ticket with seq %s has lane %s, job id %s', r.seq, r.lane, coalesce(r.job_id::text, 'NULL'))
 	FROM jobq.ready r
 	WHERE CASE WHEN r.group_id IS NULL THEN r.lane NOT IN (0, 1) OR r.lane = 1 AND r.job_id <> r.seq
-		ELSE r.lane NOT IN (2, 3) OR r.job_id <> r.group_id END
+		ELSE r.lane NOT IN (2, 3) END
 	UNION ALL
 	SELECT 'ticket_seq', format('%s ready tickets have seq %s', count(*), r.seq)
 	FROM jobq.ready r
@@ -170,21 +175,23 @@ BEGIN ATOMIC
 		LEFT JOIN jobq.job_group g ON g.id = t.group_id AND g.queue_id = t.queue_id
 	WHERE g.id IS NULL
 	UNION ALL
+	-- by which it is found
+	SELECT 'group_ticket', format('%s ticket of group %s has job id %s', t.kind, t.group_id, coalesce(t.job_id::text, 'NULL'))
+	FROM turn t
+	WHERE t.job_id IS DISTINCT FROM t.group_id
+	UNION ALL
 	SELECT 'group_key', format('group "%s" of queue %s has %s rows', g.group_key, g.queue_id, count(*))
 	FROM jobq.job_group g
 	GROUP BY g.queue_id, g.group_key
 	HAVING count(*) > 1
 	UNION ALL
-	-- a group has a job, but for one that is blocked by a dead one, or about to be settled
+	-- a group has a job, but for one that a dead job blocks, or that waits to be settled
 	SELECT 'group_empty', format('group %s, whose ticket is in %s, has no job', t.group_id, t.kind)
 	FROM turn t
 		LEFT JOIN queued q ON q.group_id = t.group_id
+		LEFT JOIN working w ON w.group_id = t.group_id
 		LEFT JOIN jobq.held h ON h.group_id = t.group_id
-	WHERE q.n IS NULL AND CASE t.kind
-		WHEN 'ready' THEN true
-		WHEN 'held' THEN h.reason <> 'blocked'
-		WHEN 'lease' THEN NOT EXISTS (SELECT FROM leased l WHERE l.group_id = t.group_id)
-		ELSE false END
+	WHERE q.group_id IS NULL AND w.group_id IS NULL AND t.kind <> 'delayed' AND h.reason IS DISTINCT FROM 'blocked'
 	UNION ALL
 	SELECT 'line_job', format('line of group %s has job %s, which is of queue %s, group "%s"', n.group_id, n.job_id, j.queue_id, j.group_key)
 	FROM jobq.line n
@@ -192,16 +199,22 @@ BEGIN ATOMIC
 		LEFT JOIN jobq.job_group g ON g.id = n.group_id
 	WHERE (g.queue_id, g.group_key) IS DISTINCT FROM (j.queue_id, j.group_key)
 	UNION ALL
+	SELECT 'lease_job', format('lease of group %s has job %s, which is of queue %s, group "%s"', l.group_id, l.job_id, j.queue_id, j.group_key)
+	FROM leased l
+		JOIN jobq.job j ON j.id = l.job_id
+		JOIN jobq.job_group g ON g.id = l.group_id
+	WHERE (g.queue_id, g.group_key) IS DISTINCT FROM (j.queue_id, j.group_key)
+	UNION ALL
 	SELECT 'line_order', format('group %s has %s jobs at place %s', n.group_id, count(*), n.ord)
-	FROM (SELECT n.group_id, n.ord FROM jobq.line n UNION ALL SELECT l.group_id, l.ord FROM leased l) n
+	FROM (SELECT n.group_id, n.ord FROM jobq.line n UNION ALL SELECT l.group_id, l.ord FROM leased l WHERE l.ord IS NOT NULL) n
 	GROUP BY n.group_id, n.ord
 	HAVING count(*) > 1
 	UNION ALL
 	-- who is leased stands before all who are in line
-	SELECT 'line_order', format('group %s: job %s is leased at place %s, behind place %s in line', l.group_id, l.job_id, l.ord, q.first)
-	FROM leased l
-		JOIN queued q ON q.group_id = l.group_id
-	WHERE l.ord > q.first
+	SELECT 'line_order', format('group %s: a job is leased at place %s, behind place %s in line', w.group_id, w.last, q.first)
+	FROM working w
+		JOIN queued q ON q.group_id = w.group_id
+	WHERE w.last > q.first
 	UNION ALL
 	SELECT 'line_from', format('%s ticket of group %s starts at place %s, behind place %s in line', t.kind, t.group_id, t.from_ord, q.first)
 	FROM turn t
@@ -211,12 +224,36 @@ BEGIN ATOMIC
 	SELECT 'lease_ords', format('lease %s of group %s has ords %s for jobs %s', l.token, coalesce(l.group_id::text, 'none'), l.ords, l.job_ids)
 	FROM jobq.lease l
 	WHERE (l.group_id IS NULL) <> (l.ords IS NULL)
-		OR l.group_id IS NOT NULL AND (cardinality(l.ords) <> cardinality(l.job_ids)
+		OR l.group_id IS NOT NULL AND (cardinality(l.ords) <> cardinality(l.job_ids) OR array_position(l.ords, NULL) IS NOT NULL
 			OR EXISTS (SELECT FROM generate_subscripts(l.ords, 1) i WHERE l.ords[i] >= l.ords[i + 1]))
+	UNION ALL
+	-- only groups are handed over, and come from a lane of groups
+	SELECT 'lease_lane', format('lease %s of group %s has lane %s, draining %s', l.token, coalesce(l.group_id::text, 'none'), l.lane, l.drain)
+	FROM jobq.lease l
+	WHERE CASE WHEN l.group_id IS NULL THEN l.lane NOT IN (0, 1) OR l.drain ELSE l.lane NOT IN (2, 3) END
 	UNION ALL
 	SELECT 'held', format('held ticket of group %s: reason %s, dead job %s', h.group_id, h.reason, coalesce(h.dead_job::text, 'none'))
 	FROM jobq.held h
-	WHERE h.reason NOT IN ('paused', 'blocked') OR (h.reason = 'blocked') <> (h.dead_job IS NOT NULL AND h.dead_ord IS NOT NULL)
+	WHERE h.reason NOT IN ('paused', 'blocked')
+		OR h.reason = 'blocked' AND (h.dead_job IS NULL OR h.dead_ord IS NULL)
+		OR h.reason = 'paused' AND (h.dead_job IS NOT NULL OR h.dead_ord IS NOT NULL)
+	UNION ALL
+	-- nobody would ever take it out again
+	SELECT 'held', format('held ticket of group %s is paused, but the group "%s" is not', h.group_id, g.group_key)
+	FROM jobq.held h
+		JOIN jobq.job_group g ON g.id = h.group_id
+		LEFT JOIN jobq.group_setting s ON s.queue_id = g.queue_id AND s.group_key = g.group_key
+	WHERE h.reason = 'paused' AND s.paused IS DISTINCT FROM true
+	UNION ALL
+	SELECT 'held', format('held ticket of group %s is blocked by job %s, which is live', h.group_id, h.dead_job)
+	FROM jobq.held h
+		JOIN jobq.job j ON j.id = h.dead_job
+	UNION ALL
+	-- the dead job stands before all others
+	SELECT 'line_order', format('group %s is blocked at place %s, behind place %s in line', h.group_id, h.dead_ord, q.first)
+	FROM jobq.held h
+		JOIN queued q ON q.group_id = h.group_id
+	WHERE h.dead_ord >= q.first
 	UNION ALL
 	SELECT 'delayed_join', format('delayed job %s has group "%s", and its ticket %s', j.id, j.group_key,
 		CASE WHEN d.group_id = 0 THEN 'joins one' ELSE 'joins none' END)
@@ -259,7 +296,13 @@ BEGIN ATOMIC
 	FROM (
 		SELECT 'job' AS kind, j.id, j.queue_id FROM jobq.job j
 		UNION ALL
-		SELECT p.kind || ' of job', p.job_id, p.queue_id FROM place p
+		SELECT p.kind || ' of job', p.job_id, p.queue_id FROM place p WHERE p.kind <> 'line'
+		UNION ALL
+		SELECT 'group', g.id, g.queue_id FROM jobq.job_group g
+		UNION ALL
+		SELECT DISTINCT 'settings of a group, queue', s.queue_id, s.queue_id FROM jobq.group_setting s
+		UNION ALL
+		SELECT DISTINCT 'rate of a group, queue', r.queue_id, r.queue_id FROM jobq.group_rate r
 		UNION ALL
 		SELECT 'as dead letter queue, queue', q.id, q.dead_letter_queue FROM jobq.queue q WHERE q.dead_letter_queue IS NOT NULL) u
 		LEFT JOIN jobq.queue q ON q.id = u.queue_id
@@ -279,6 +322,10 @@ BEGIN ATOMIC
 		SELECT 'group', (SELECT max(g.id) FROM jobq.job_group g)
 		UNION ALL
 		SELECT 'line', (SELECT max(greatest(n.ord, n.ver)) FROM jobq.line n)
+		UNION ALL
+		SELECT 'held', (SELECT max(h.dead_ord) FROM jobq.held h)
+		UNION ALL
+		SELECT 'lease', (SELECT max(l.ords[cardinality(l.ords)]) FROM jobq.lease l)
 		UNION ALL
 		SELECT 'dead', (SELECT max(d.id) FROM jobq.dead d)
 		UNION ALL

@@ -57,6 +57,18 @@ COMMENT ON FUNCTION jobq.resume_queue IS
 COMMENT ON FUNCTION jobq.purge_queue IS
 'Deletes the jobs of queue that are in states (ready, delayed, dead, completed: all its history), never active ones nor what another transaction has in hand, and returns how many. Errors: 42704 no such queue; 22023 unknown state, or active.';
 
+-- groups
+COMMENT ON FUNCTION jobq.alter_group IS
+'Changes settings of one group, whether it has jobs or not: NULL leaves one as it is, reset names those that go back to the queue''s. weight 1 .. 64: jobs per turn, for each that group_batch asks for; lease: 1 ms .. 30 days; rate_limit 1 .. 1000000 starts per rate_interval (from 1 ms), evenly spaced: a group with a rate has one job per turn. Errors: 42704 no such queue; 22023 bad argument, a setting both given and reset; 22004 NULL queue or group_key.';
+COMMENT ON FUNCTION jobq.pause_group IS
+'Nothing of the group is leased by a dequeue that begins after this commits, until resume_group; the lease in hand goes on. For any key, also of a group without jobs; harmless when repeated. Errors: 42704 no such queue; 22023 bad key; 22004 NULL.';
+COMMENT ON FUNCTION jobq.resume_group IS
+'Undoes pause_group: the group goes on at once, but for its rate, a dead job that blocks it, and who has it in hand. Harmless when it is not paused. Errors as in pause_group.';
+COMMENT ON FUNCTION jobq.unblock_group IS
+'Lets a group go on that is blocked by a dead job. head: retry, with that job, at its old place and with all its attempts again; skip, without it, which stays a dead letter. A paused group stays paused. Errors: 55000 the group is not blocked, or its dead letter is gone (retry); 42704 no such queue; 22023 bad key or head; 22004 NULL queue or group_key.';
+COMMENT ON FUNCTION jobq.drain_worker IS
+'Asks a worker to hand over its groups, step (1 .. 10000) at a time and the next ones every pause (from 1 ms): its extend answers drain, and what it completes next ends the lease; no attempt is counted for the rest. Returns how many leases of groups it holds; the scheduler asks on until none is left. Leases of jobs without a group are left alone. Errors: 22023 bad argument; 22004 NULL worker.';
+
 -- jobs
 COMMENT ON FUNCTION jobq.cancel IS
 'Ends a job that waits: cancelled, it never starts. Of an active one it asks for the end: running, its worker hears of it at its next extend, and unless it completes, the job is cancelled with the attempt. Otherwise returns finished or not_found. Waits for a transaction that has the job in hand. Errors: 22004 NULL job_id.';
@@ -73,28 +85,19 @@ COMMENT ON FUNCTION jobq.adopt IS
 COMMENT ON FUNCTION jobq.job IS
 'All there is to know of one job, live or finished: the columns of jobs, then failures (a JSON array of attempt, at, error; attempts from before a redrive have the numbers 0, -1 and so on) and deadline (end of the running attempt''s timeout). No row: the job is not known.';
 COMMENT ON FUNCTION jobq.explain_job IS
-'Says in a sentence why the job is not running, or who runs it. NULL for NULL.';
+'Says in a sentence why the job is not running, or who runs it; of a job in a group, what it and its group wait for. NULL for NULL.';
 COMMENT ON FUNCTION jobq.verify IS
-'Checks everything stored against the rules that always hold and returns a row for each violation: no rows when all is well. rule: which one; detail: where. It reads all tables in one snapshot, so running jobs do not disturb it. The counters are compared only when the call is the first statement of its transaction and no other transaction writes meanwhile.';
+'Checks everything stored against the rules that always hold and returns a row for each violation: no rows when all is well. rule: which one; detail: where. It reads all tables in one snapshot, so running jobs do not disturb it; a transaction that has itself changed a group should commit first. The counters are compared only when the call is the first statement of its transaction and no other transaction writes meanwhile.';
 COMMENT ON FUNCTION jobq.queue_counts IS
 'Counts and totals by queue, for the view queues. exact: they are kept in shared memory; otherwise the first four were counted in the tables just now, until the scheduler has made them exact. totals_since: when the totals began at 0.';
+COMMENT ON FUNCTION jobq.joining IS
+'Ids of the jobs that this transaction has brought to a group: they get their place in its line at commit. For the views.';
 COMMENT ON FUNCTION jobq.settings_changed IS
 'Trigger function: a change of the settings tables reaches every session at its commit.';
 
 -- views
-COMMENT ON FUNCTION jobq.alter_group IS
-'Changes settings of one group, whether it has jobs or not; NULL leaves one as it is, reset names those that go back to the queue''s. weight 1 .. 64: jobs per turn, for each that group_batch asks for; lease; rate_limit starts per rate_interval. Errors: 42704 no such queue; 22023 bad argument; 22004 NULL queue or group_key.';
-COMMENT ON FUNCTION jobq.pause_group IS
-'Nothing of the group is leased by a dequeue that begins after this commits; the job in hand goes on. For any key, also of groups without jobs. Errors: 42704 no such queue; 22023 bad key; 22004 NULL.';
-COMMENT ON FUNCTION jobq.resume_group IS
-'Undoes pause_group. Errors: as there.';
-COMMENT ON FUNCTION jobq.unblock_group IS
-'Lets a group go on that is blocked by a dead job. head: retry, with that job, at its old place and with attempts counted anew; skip, without it, which stays a dead letter. Errors: 55000 the group is not blocked, or its dead letter is gone (retry); 42704 no such queue; 22023 bad head; 22004 NULL.';
-COMMENT ON FUNCTION jobq.drain_worker IS
-'Asks a worker to hand over its groups, step (1 .. 10000) at a time and the next ones every pause: its extend answers drain. Returns how many leases of groups it holds. Repeat it, or leave the rest to the scheduler. Errors: 22023 bad argument; 22004 NULL worker.';
-COMMENT ON FUNCTION jobq.joining IS 'Ids of the jobs that this transaction has brought to a group: they join its line at commit. For the views.';
 COMMENT ON VIEW jobq.queues IS 'One row per queue: jobs by state, totals, settings. Reads no jobs: the counts are kept in shared memory.';
-COMMENT ON COLUMN jobq.queues.ready IS 'Jobs that may be taken now.';
+COMMENT ON COLUMN jobq.queues.ready IS 'Jobs that may be taken now, and all that wait in the lines of groups.';
 COMMENT ON COLUMN jobq.queues.delayed IS 'Jobs that may be taken later: delayed starts and retry backoffs.';
 COMMENT ON COLUMN jobq.queues.active IS 'Jobs under a lease.';
 COMMENT ON COLUMN jobq.queues.dead IS 'Dead letters kept.';
@@ -102,8 +105,8 @@ COMMENT ON COLUMN jobq.queues.failed_total IS 'Failed attempts, expired leases i
 COMMENT ON COLUMN jobq.queues.retried_total IS 'Failed attempts after which the job runs again.';
 COMMENT ON COLUMN jobq.queues.dead_total IS 'Jobs that became dead letters, those sent on to dead_letter_queue included.';
 COMMENT ON COLUMN jobq.queues.expired_leases_total IS 'Leases that ended before their job did.';
-COMMENT ON COLUMN jobq.queues.oldest_ready_age IS 'Time since the creation of the job at the head of the queue.';
-COMMENT ON COLUMN jobq.queues.next_due IS 'When the next delayed job is due.';
+COMMENT ON COLUMN jobq.queues.oldest_ready_age IS 'Time since the creation of the job at the head of the queue; of a group that may be taken, its first job counts.';
+COMMENT ON COLUMN jobq.queues.next_due IS 'When the next delayed job, or the next group that waits for a time, is due.';
 COMMENT ON COLUMN jobq.queues.exact IS 'The counts are kept in shared memory; otherwise (after a start, for a moment) the first four were counted in the tables just now.';
 COMMENT ON COLUMN jobq.queues.totals_since IS 'When the totals began at 0: start of the server, or a change of the extension.';
 COMMENT ON VIEW jobq.jobs IS 'Every job, live, finished or dead. A lookup by job_id reads a few index pages; for counts use queues.';
@@ -114,16 +117,17 @@ COMMENT ON COLUMN jobq.jobs.run_at IS 'When a delayed job is due.';
 COMMENT ON COLUMN jobq.jobs.lease_until IS 'End of an active job''s lease.';
 COMMENT ON COLUMN jobq.jobs.last_error IS 'Error of the latest failed attempt.';
 COMMENT ON COLUMN jobq.jobs.started IS 'Start of the running or last attempt; NULL while waiting.';
-COMMENT ON VIEW jobq.workers IS 'Leases by worker and queue. A lease counts while one of its jobs is live.';
+COMMENT ON VIEW jobq.workers IS 'Leases by worker and queue, those of groups too. A lease counts while one of its jobs is live.';
 COMMENT ON COLUMN jobq.workers.worker IS 'As given to dequeue; NULL: those that gave none.';
 COMMENT ON COLUMN jobq.workers.lease_until IS 'End of the lease that ends first.';
 COMMENT ON COLUMN jobq.workers.expired IS 'Leases whose end has passed and that nobody took back yet.';
-COMMENT ON COLUMN jobq.workers.draining IS 'Leases of groups that the worker is asked to let go.';
-COMMENT ON VIEW jobq.groups IS 'Groups that have jobs in line or under a lease, and idle ones that have settings.';
-COMMENT ON COLUMN jobq.groups.state IS 'IDLE; READY, may be taken; WAIT, for its first job''s backoff or its rate; LEASED; MIGRATING, leased by a worker that is to let go; BLOCKED, by a dead job or a pause.';
-COMMENT ON COLUMN jobq.groups.pending IS 'Jobs in line and under the lease.';
+COMMENT ON COLUMN jobq.workers.draining IS 'Leases of groups that the worker is asked to hand over.';
+COMMENT ON VIEW jobq.groups IS 'Groups that have jobs in line or under a lease, or are blocked, and idle ones that have settings. A lookup by queue and group_key reads a few index pages and the leases.';
+COMMENT ON COLUMN jobq.groups.state IS 'IDLE: no jobs; READY: may be taken; WAIT: for its first job''s backoff, a release''s delay or its rate; LEASED; MIGRATING: leased by a worker that is asked to hand it over; BLOCKED: by a dead job or a pause.';
+COMMENT ON COLUMN jobq.groups.pending IS 'Jobs in line and unfinished ones under the lease; counted only when asked for.';
+COMMENT ON COLUMN jobq.groups.holder IS 'Worker that has the lease, as given to dequeue.';
 COMMENT ON COLUMN jobq.groups.wake_at IS 'When a waiting group may be taken again.';
-COMMENT ON COLUMN jobq.groups.blocked_reason IS 'paused, or the dead job that it waits for.';
+COMMENT ON COLUMN jobq.groups.blocked_reason IS 'dead job N: reason, when the group waits for unblock_group(); paused, when for resume_group(), at once or after its lease; or both.';
 COMMENT ON VIEW jobq.dead_letters IS 'Dead letters: the whole job and why it died.';
 COMMENT ON COLUMN jobq.dead_letters.reason IS 'max_attempts, lease_expired (the last lease ran out), rejected (fail with retry false) or claim_rolled_back (three times in a row).';
 COMMENT ON COLUMN jobq.dead_letters.failures IS 'Every failed attempt: JSON array of attempt, at, error.';

@@ -64,11 +64,11 @@ found()
 		echo "no result"
 	elif grep -qE 'max search depth too small|out of memory|memory limit' "$out"; then
 		echo "not finished: $(grep -oE 'max search depth too small|out of memory|memory limit' "$out" | head -1)"
-	elif grep -q 'invalid end state' "$out"; then
+	elif grep -q '^pan:1: invalid end state' "$out"; then
 		echo deadlock
-	elif grep -q 'acceptance cycle' "$out"; then
+	elif grep -q '^pan:1: acceptance cycle' "$out"; then
 		echo cycle
-	elif grep -q 'assertion violated' "$out"; then
+	elif grep -q '^pan:1: assertion violated' "$out"; then
 		sed -nE 's/.*assertion violated \(([A-Z]+[0-9]*)\|\|.*/\1/p; t; s/.*(assertion violated.*)/\1/p' "$out" | head -1
 	elif grep -q 'errors: 0' "$out" && ! grep -q 'Search not completed' "$out"; then
 		echo holds

@@ -55,6 +55,7 @@ class Client:
 				self.conn.autocommit = True
 				cur = self.conn.cursor()
 				cur.execute('SET statement_timeout = 30000')
+				self.journal.write('conn')
 				return
 			except psycopg2.Error as e:
 				if time.monotonic() > deadline:

@@ -19,6 +19,7 @@ Lines, by "k":
 	undo	x, c: calls of the transaction from this number on are being rolled back to a savepoint
 	fin 	x, how: commit, rollback or prepare is being sent
 	end 	x, f: fate
+	conn	a new session begins here
 	other kinds are the orchestrator's (crash, kill, verify, ...)
 """
 import json

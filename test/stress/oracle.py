@@ -48,11 +48,12 @@ class Violation:
 
 class Delivery:
 	"""A job in an answer of dequeue."""
-	__slots__ = ('call', 'id', 'token', 'attempt', 'max_attempts', 'priority', 'name', 'u', 'until', 'deadline', 'status')
+	__slots__ = ('call', 'id', 'token', 'attempt', 'max_attempts', 'priority', 'name', 'u', 'until', 'deadline', 'group', 'status')
 
 	def __init__(self, call, row, wall):
 		self.call = call
-		self.id, self.token, self.attempt, self.max_attempts, self.priority, self.name, self.u, until, deadline = row
+		self.id, self.token, self.attempt, self.max_attempts, self.priority, self.name, self.u, until, deadline = row[:9]
+		self.group = row[9] if len(row) > 9 else None
 		self.until = until - wall
 		self.deadline = INF if deadline is None else deadline - wall
 		self.status = None		# c committed for good, m maybe, r rolled back
@@ -64,7 +65,8 @@ class Act:
 
 	def __init__(self, call, kind, job, token, outcome, value=None, result=None):
 		self.call, self.kind, self.job, self.token = call, kind, job, token
-		self.outcome = outcome		# yes, yes? (or already), already, no (stale), unknown, void (an error: no effect)
+		# yes, yes? (or already), already, no (stale), order (not the next of its group), unknown, void (an error: no effect)
+		self.outcome = outcome
 		self.value, self.result = value, result
 
 	@property
@@ -82,6 +84,8 @@ class Job:
 		self.id = None
 		self.queue = None
 		self.enqueue = None		# Call; None for a job that a dead letter queue made
+		self.rank = 0			# its place in that call
+		self.group = None		# key
 		self.deliveries, self.acts, self.cancels, self.deletes, self.moves = [], [], [], [], []
 		self.history, self.dead, self.live, self.met = [], [], False, False
 
@@ -140,9 +144,10 @@ class Oracle:
 					self.bad('answer', '%r: %d ids for %d jobs' % (c, len(ids), len(us)))
 				if c.verb == 'enqueue_many' and any(r[1] != 'inserted' for r in c.result):
 					self.bad('answer', '%r: status other than inserted' % c)
-			for u, i in zip(us, ids):
+			groups = c.args.get('gs') or [c.args.get('g')] * len(us)
+			for rank, (u, i, group) in enumerate(zip(us, ids, groups)):
 				job = self.by_u[u] = Job(u)
-				job.enqueue, job.queue, job.id = c, c.args['q'], i
+				job.enqueue, job.queue, job.id, job.rank, job.group = c, c.args['q'], i, rank, group
 				if i is not None:
 					if i in self.by_id:
 						self.bad('id_twice', 'also the id of %r' % self.by_id[i], job)
@@ -235,7 +240,7 @@ class Oracle:
 			elif verb in ('complete', 'fail', 'release', 'extend', 'progress', 'assert_lease', 'complete_and_dequeue'):
 				kind, outcome, value = verb, None, c.result
 				if not c.answered:
-					outcome = 'no' if c.error == 'JQ001' else 'unknown' if c.error in (None, 'lost') else 'void'
+					outcome = {'JQ001': 'no', 'JQ002': 'order', None: 'unknown', 'lost': 'unknown'}.get(c.error, 'void')
 				elif verb == 'complete':
 					outcome = 'yes' if value else 'already'
 				elif verb == 'complete_and_dequeue':
@@ -311,13 +316,17 @@ class Oracle:
 				continue
 			if c.error == '57014' and 'user request' in (c.message or ''):
 				continue
-			if c.verb == 'reschedule' and c.error in ('42704', '55000'):
+			if c.verb == 'reschedule' and c.error in ('42704', '55000') or self.is_expected(c):
 				continue
 			kinds[c.error, c.verb].append(c)
 		for (state, verb), calls in sorted(kinds.items()):
 			rule = 'hang' if state == '57014' else 'deadlock' if state == '40P01' else 'error'
 			self.bad(rule, '%s %d times, first %r: %s' % (verb, len(calls), calls[0], calls[0].message),
 				self.by_id.get(calls[0].args.get('j')))
+
+	def is_expected(self, call):
+		"""Whether this error is an answer."""
+		return False
 
 	def check_tokens(self):
 		for token, deliveries in self.by_token.items():
@@ -436,8 +445,8 @@ class Oracle:
 			if prev:
 				low, high = self.check_handover(job, prev, d)
 				lo, hi, since = prev.attempt + low, prev.attempt + high, prev.call.t0
-			again = self.state.redriven.get(job.id, INF)
-			if d.call.t1 > again and (prev is None or prev.call.t1 < again):
+			again = self.revived(job, prev, d)
+			if again is not None:
 				lo, hi, since, rolled, maybe = 1, 1, again, 0, 0	# a new life
 			blind = self.between(self.blind.get(job.queue, ()), since, d.call.t1)
 			undone = self.between(self.undone.get(job.queue, ()), since, d.call.t1)
@@ -451,6 +460,14 @@ class Oracle:
 			else:
 				maybe += 1
 		self.check_open_xacts(job)
+
+	def revived(self, job, prev, d):
+		"""When the job was redriven, if that was between these two deliveries."""
+		again = self.state.redriven.get(job.id, INF)
+		return again if d.call.t1 > again and (prev is None or prev.call.t1 < again) else None
+
+	def last_revival(self, job):
+		return self.state.redriven.get(job.id, -INF)
 
 	def check_handover(self, job, prev, d):
 		"""prev's lease ended before d began: by a verb, or by time. Returns the least and the most attempts counted for it."""
@@ -530,8 +547,8 @@ class Oracle:
 		completes = [a for a in job.acts if a.kind == 'complete']
 		sure = [a for a in completes if a.sure]
 		possible = [a for a in completes if a.possible]
-		again = self.state.redriven.get(job.id, -INF)
-		deaths = [a for a in job.acts if a.kind == 'fail' and a.sure and a.value == 'dead' and a.call.t0 > again]
+		again = self.last_revival(job)
+		deaths = [a for a in job.acts if a.kind == 'fail' and a.sure and a.value in ('dead', 'blocked') and a.call.t0 > again]
 		asked = [c for c in job.cancels if not c.answered or c.result in self.CANCEL_ASKED]
 		deleted = [c for c in job.deletes if not c.answered or c.result]
 		routed = self.routed.get(job.u, []) if job.enqueue is not None else []

@@ -38,7 +38,7 @@ MAX_ATTEMPTS = {q: int(re.match(r'max_attempts => (\d+)', s).group(1)) for q, s 
 class Control(ctypes.Structure):
 	"""Shared by all processes."""
 	_fields_ = [('stop', ctypes.c_int), ('quota', ctypes.c_int), ('pace', ctypes.c_double), ('began', ctypes.c_double), ('prepared', ctypes.c_int),
-		('made', ctypes.c_int * 64), ('finished', ctypes.c_int * 64)]
+		('keys', ctypes.c_int), ('backlog', ctypes.c_int), ('made', ctypes.c_int * 64), ('finished', ctypes.c_int * 64)]
 
 
 class Gone(Exception):
@@ -46,6 +46,8 @@ class Gone(Exception):
 
 
 class Run:
+	kinds = Producer, Worker, Admin
+
 	def __init__(self, args):
 		self.args = args
 		self.rng = random.Random('%s/orchestrator' % args.seed)
@@ -200,6 +202,9 @@ class Run:
 				pass
 			self.sql('SET lock_timeout = 0')
 
+	def more_harm(self, now):
+		"""For what another kind of run does besides."""
+
 	def hold_snapshot(self, seconds):
 		"""An old snapshot keeps all dead rows in the tables while it lives."""
 		if self.holder is None:
@@ -294,10 +299,10 @@ class Run:
 		self.control.prepared = a.rescan
 		self.control.began = time.monotonic()
 		for i in range(a.producers):
-			self.start(Producer, i)
+			self.start(self.kinds[0], i)
 		for i in range(a.workers):
-			self.start(Worker, i)
-		self.start(Admin, 0)
+			self.start(self.kinds[1], i)
+		self.start(self.kinds[2], 0)
 		crash_at = [(i + 0.3 + 0.5 * self.rng.random()) / a.crashes for i in range(a.crashes)]
 		next_harm = next_verify = next_note = time.monotonic() + 1
 		before, moved = 0, time.monotonic()
@@ -315,6 +320,7 @@ class Run:
 				self.tend()
 				self.resolve_prepared(1.0)
 				self.let_snapshot_go(now)
+				self.more_harm(now)
 				if crash_at and done >= crash_at[0] * a.jobs:
 					if self.crash():
 						crash_at.pop(0)
