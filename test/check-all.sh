@@ -5,6 +5,7 @@
 #	bash test/check-all.sh regress isolation      some of them
 #	bash test/check-all.sh tap:'01*'              files of a suite, by shell pattern
 #	bash test/check-all.sh soak                   the long stress test; only when asked for
+#	bash test/check-all.sh model-soak             the models at larger bounds; the same
 #
 # Suites: lint, regress (sql/), isolation (test/specs/), pgtap (test/pgtap/), tap (test/t/), and the scripts
 # of scripts_of() below. The last line is "N passed, N failed"; the exit status is 1 when something failed.
@@ -18,7 +19,7 @@ export LC_ALL=C.UTF-8
 
 . test/lib/server.sh
 
-ALL_SUITES="lint regress isolation pgtap tap oracle stress docs demo"
+ALL_SUITES="lint model regress isolation pgtap tap oracle stress docs demo"
 passed=0
 failed=0
 failures=()
@@ -31,6 +32,8 @@ scripts_of()
 {
 	case $1 in
 		lint) echo "300 test/ci/lint.sh" ;;
+		model) echo "600 test/model/run.sh" ;;
+		model-soak) echo "14400 test/model/run.sh --soak" ;;
 		stress) echo "600 test/stress/run.sh" ;;
 		oracle) echo "300 test/stress/run.sh --self-test" ;;
 		soak) echo "7200 test/stress/run.sh --jobs 100000" ;;
@@ -332,13 +335,13 @@ for arg in "$@"; do
 		regress | isolation | pgtap | tap)
 			suite_"$suite" "$pattern"
 			;;
-		lint | oracle | stress | soak | docs | demo)
+		lint | model | model-soak | oracle | stress | soak | docs | demo)
 			read -r _ script _ <<<"$(scripts_of "$suite")"
 			[ -e "$script" ] || continue
 			suite_script "$suite"
 			;;
 		*)
-			echo "unknown suite: $suite (known: $ALL_SUITES soak)"
+			echo "unknown suite: $suite (known: $ALL_SUITES soak model-soak)"
 			result "suite/$suite" 0 1 0
 			continue
 			;;

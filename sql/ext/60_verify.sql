@@ -264,7 +264,7 @@ BEGIN ATOMIC
 	SELECT 'lone_member', format('job %s of group "%s" has a ticket of its own, or a lease of no group', j.id, j.group_key)
 	FROM jobq.job j
 		JOIN (
-			SELECT r.job_id FROM jobq.ready r WHERE r.group_id IS NULL
+			SELECT CASE r.lane WHEN 1 THEN r.seq ELSE r.job_id END AS job_id FROM jobq.ready r WHERE r.group_id IS NULL
 			UNION ALL
 			SELECT unnest(l.job_ids) FROM jobq.lease l WHERE l.group_id IS NULL) t ON t.job_id = j.id
 	WHERE j.group_key IS NOT NULL

@@ -3,7 +3,7 @@
 
 -- producers
 COMMENT ON FUNCTION jobq.enqueue IS
-'Adds a job to queue and returns its id. It can be taken once the transaction has committed. payload: up to the queue''s max_payload_bytes; name, up to 256 bytes: for views and handlers; priority -32768 .. 32767, smaller first, NULL = 1000; delay (0 .. 100 years) or run_at: not before, a past time means now; max_attempts NULL = the queue''s; timeout: longest run of an attempt, however often it is extended, NULL = the queue''s; headers: a JSON object; group_key, 1 .. 256 bytes: the job runs in the order of commits among those of the same key, one at a time. unique_key, expires_in must be NULL (0A000). Errors: 42704 no such queue; 22023 bad argument, both delay and run_at; 22004 NULL queue or payload; JQ004 payload or headers too large.';
+'Adds a job to queue and returns its id. It can be taken once the transaction has committed. payload: up to the queue''s max_payload_bytes; name, up to 256 bytes: for views and handlers; priority -32768 .. 32767, smaller first, NULL = 1000; delay (0 .. 100 years) or run_at: not before, a past time means now; max_attempts NULL = the queue''s; timeout: longest run of an attempt, however often it is extended, NULL = the queue''s; headers: a JSON object; group_key, 1 .. 256 bytes: the job runs in the order of commits among those of the same key, one at a time; a delayed one joins them when it is due. unique_key, expires_in must be NULL (0A000). Errors: 42704 no such queue; 22023 bad argument, both delay and run_at; 22004 NULL queue or payload; JQ004 payload or headers too large.';
 COMMENT ON FUNCTION jobq.enqueue_many IS
 'Adds one job per element of payloads, a JSON array of up to 1000000, in its order; returns ord (from 1), job_id and status per element: inserted, or why it was left out (payload_too_large, payload_too_deep, headers_too_large, headers_not_object). headers: NULL or a JSON array of the same length; group_keys: NULL or one key per element, NULL for a job without a group; the rest as in enqueue, for all jobs alike. unique_keys, expires_in must be NULL (0A000). Errors: as enqueue, but for JQ004; 22023 also for no array or arrays of different length.';
 
@@ -55,7 +55,7 @@ COMMENT ON FUNCTION jobq.pause_queue IS
 COMMENT ON FUNCTION jobq.resume_queue IS
 'Ends a pause. Errors: 42704 no such queue.';
 COMMENT ON FUNCTION jobq.purge_queue IS
-'Deletes the jobs of queue that are in states (ready, delayed, dead, completed: all its history), never active ones nor what another transaction has in hand, and returns how many. Errors: 42704 no such queue; 22023 unknown state, or active.';
+'Deletes the jobs of queue that are in states (ready, delayed, dead, completed: all its history), never active ones nor what another transaction has in hand, and returns how many. Groups that a purged dead letter blocks go on. Errors: 42704 no such queue; 22023 unknown state, or active.';
 
 -- groups
 COMMENT ON FUNCTION jobq.alter_group IS
@@ -73,13 +73,13 @@ COMMENT ON FUNCTION jobq.drain_worker IS
 COMMENT ON FUNCTION jobq.cancel IS
 'Ends a job that waits: cancelled, it never starts. Of an active one it asks for the end: running, its worker hears of it at its next extend, and unless it completes, the job is cancelled with the attempt. Otherwise returns finished or not_found. Waits for a transaction that has the job in hand. Errors: 22004 NULL job_id.';
 COMMENT ON FUNCTION jobq.reschedule IS
-'Gives a waiting job another start (run_at; NULL leaves it, a past time means now) or another priority (NULL leaves it); it goes to the end of its priority and keeps its attempts. Waits for a transaction that has the job in hand. Errors: 42704 no such job; 55000 the job is active or finished; 22023 bad argument, nothing to change; 22004 NULL job_id.';
+'Gives a waiting job another start (run_at; NULL leaves it, a past time means now) or another priority (NULL leaves it); it goes to the end of its priority and keeps its attempts. In its group it keeps its place, unless it is to run later: then it joins again. Waits for a transaction that has the job in hand. Errors: 42704 no such job; 55000 the job is active or finished; 22023 bad argument, nothing to change; 22004 NULL job_id.';
 COMMENT ON FUNCTION jobq.run_now IS
-'Makes the delayed jobs among job_ids ready at once and returns how many there were. Waits for nobody.';
+'Makes the delayed jobs among job_ids ready at once, ends the wait of a group whose first job is among them, and returns how many there were. Waits for nobody.';
 COMMENT ON FUNCTION jobq.delete_jobs IS
-'Deletes the waiting, finished and dead jobs among job_ids, without a trace, and returns how many there were; active ones stay. Waits for transactions that have one in hand.';
+'Deletes the waiting, finished and dead jobs among job_ids, without a trace, and returns how many there were; active ones stay. A group that a dead one of them blocks goes on. Waits for transactions that have one in hand.';
 COMMENT ON FUNCTION jobq.redrive IS
-'Makes dead letters of queue jobs again, with their ids: the oldest ones up to max_jobs (1 .. 1000000), or those in job_ids; in to_queue, NULL = the queue they died in. They are ready at once, have all their attempts again, keep their failures, and tell their origin in the headers (jobq_origin). Returns how many; can be repeated until it returns 0. Passes over what another session has in hand. Errors: 42704 no such queue; 22004 NULL queue; 22023 max_jobs out of range.';
+'Makes dead letters of queue jobs again, with their ids: the oldest ones up to max_jobs (1 .. 1000000), or those in job_ids; in to_queue, NULL = the queue they died in. They are ready at once, have all their attempts again, keep their failures, and tell their origin in the headers (jobq_origin). In a group they join the end of the line, but for one that blocks its group: it is back at its place, and the group goes on. Returns how many; can be repeated until it returns 0. Passes over what another session has in hand. Errors: 42704 no such queue; 22004 NULL queue; 22023 max_jobs out of range.';
 COMMENT ON FUNCTION jobq.adopt IS
 'Makes this database the owner of the jobs in it when it is a restored or cloned copy: only then they run here. Tokens given out by the original are never given out again. Errors: 42501 neither superuser nor owner of the extension.';
 COMMENT ON FUNCTION jobq.job IS

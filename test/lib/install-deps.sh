@@ -49,6 +49,7 @@ list_missing()
 	need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
 	need pgbouncer test -x /usr/sbin/pgbouncer
 	need cppcheck command -v cppcheck
+	need spin command -v spin
 	need clang-format-14 command -v clang-format-14
 	need python3 test -x /usr/bin/python3
 	need python3-psycopg2 /usr/bin/python3 -c 'import psycopg2'

@@ -65,6 +65,12 @@ INSERT INTO expected VALUES
 ('delete_jobs', 'job_ids bigint[]', 'bigint', 'f', 'v'),
 ('redrive', 'queue text, job_ids bigint[] = NULL, max_jobs int = 1000, to_queue text = NULL', 'bigint', 'f', 'v'),
 ('wait', 'IN queue text, IN timeout interval = ''00:00:30'', INOUT ready boolean = NULL', '', 'p', 'v'),
+('alter_group', 'queue text, group_key text, weight int = NULL, lease interval = NULL, rate_limit int = NULL, rate_interval interval = NULL, reset text[] = ''{}''', 'void', 'f', 'v'),
+('pause_group', 'queue text, group_key text', 'void', 'f', 'v'),
+('resume_group', 'queue text, group_key text', 'void', 'f', 'v'),
+('unblock_group', 'queue text, group_key text, head text = ''retry''', 'void', 'f', 'v'),
+('drain_worker', 'worker text, step int = 5, pause interval = ''00:00:01''', 'bigint', 'f', 'v'),
+('joining', '', 'SETOF bigint', 'f', 's'),
 ('adopt', '', 'void', 'f', 'v'),
 ('verify', '', 'TABLE(rule text, detail text)', 'f', 's'),
 ('queue_counts', '', 'TABLE(queue_id int, ready bigint, delayed bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint, oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)', 'f', 'v'),
@@ -103,15 +109,15 @@ SELECT is_empty($$SELECT a.privilege_type FROM pg_namespace n, aclexplode(coales
 	WHERE n.nspname = 'jobq' AND a.grantee = 0$$, 'PUBLIC has no right on the schema');
 SELECT results_eq($$SELECT c.relname::text COLLATE "default", a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
 	WHERE c.relnamespace = 'jobq'::regnamespace AND a.grantee <> c.relowner ORDER BY 1$$,
-	$$VALUES ('dead_letters', 'SELECT'), ('jobs', 'SELECT'), ('queues', 'SELECT'), ('workers', 'SELECT')$$,
+	$$VALUES ('dead_letters', 'SELECT'), ('groups', 'SELECT'), ('jobs', 'SELECT'), ('queues', 'SELECT'), ('workers', 'SELECT')$$,
 	'only the views are open to another role');
 SELECT ok(has_schema_privilege('pg_monitor', 'jobq', 'USAGE') AND NOT has_schema_privilege('pg_monitor', 'jobq', 'CREATE'),
 	'pg_monitor may look into the schema');
-SELECT results_eq($$SELECT name FROM routine WHERE has_function_privilege('pg_monitor', oid, 'EXECUTE')$$, $$VALUES ('queue_counts')$$,
-	'pg_monitor executes what queues is made of');
+SELECT results_eq($$SELECT name FROM routine WHERE has_function_privilege('pg_monitor', oid, 'EXECUTE') ORDER BY 1$$, $$VALUES ('joining'), ('queue_counts')$$,
+	'pg_monitor executes what the views are made of');
 SELECT ok(has_table_privilege('pg_monitor', 'jobq.' || v, 'SELECT'), 'pg_monitor may read ' || v)
-	FROM unnest('{queues,jobs,workers,dead_letters}'::text[]) v;
-SELECT lives_ok($$SET LOCAL ROLE pg_monitor; SELECT * FROM jobq.queues; SELECT * FROM jobq.jobs; SELECT * FROM jobq.workers; SELECT * FROM jobq.dead_letters$$,
+	FROM unnest('{queues,jobs,groups,workers,dead_letters}'::text[]) v;
+SELECT lives_ok($$SET LOCAL ROLE pg_monitor; SELECT * FROM jobq.queues; SELECT * FROM jobq.jobs; SELECT * FROM jobq.groups; SELECT * FROM jobq.workers; SELECT * FROM jobq.dead_letters$$,
 	'and does');
 RESET ROLE;
 
@@ -137,8 +143,13 @@ $$;
 SELECT is(pg_temp.columns('jobq.' || t.name), t.columns, t.name || ': columns') FROM (VALUES
 	('job', 'id created queue_id max_attempts priority timeout expires name group_key unique_key payload headers'),
 	('ready', 'seq job_id queue_id attempt lane priority job_tid group_id from_ord'),
-	('delayed', 'visible_at job_id queue_id attempt priority job_tid group_id'),
-	('lease', 'token started lease_until deadline cancel queue_id job_ids job_tids attempts worker progress group_id ords'),
+	('delayed', 'visible_at job_id queue_id attempt priority job_tid group_id from_ord'),
+	('lease', 'token started lease_until deadline cancel queue_id job_ids job_tids attempts worker progress group_id ords drain lane session'),
+	('job_group', 'id queue_id group_key'),
+	('line', 'group_id ord ver job_id attempt priority job_tid'),
+	('held', 'group_id queue_id priority reason since from_ord dead_job dead_ord'),
+	('group_setting', 'queue_id group_key weight lease rate_limit rate_interval paused'),
+	('group_rate', 'queue_id group_key next_at'),
 	('failure', 'job_id at attempt error'),
 	('dead', 'id created died queue_id attempt max_attempts priority timeout expires reason last_error name group_key unique_key payload headers failures'),
 	('history_far', 'id token created started finished expiry queue_id attempt max_attempts priority state name group_key unique_key worker payload headers result progress failures')) t (name, columns);

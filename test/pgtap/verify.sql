@@ -10,6 +10,9 @@ CREATE TEMP TABLE rule_seen (rule text);
 
 -- Two queues {q} and {p}, and in {q} the jobs {b}: ready, {b}+1: returned after one failure, {b}+2: delayed, {b}+3 and {b}+4: in one
 -- lease {t}, the first in its second attempt, {b}+5: dead, {b}+6: completed. {h} is the history table of that one.
+-- And groups: {b}+10 is ready, with {b}+11 and {b}+12 in line; {b}+13 waits out the backoff of {b}+14; {b}+15 is leased by {t}+1 with {b}+16
+-- and {b}+17, {b}+18 is in line; {b}+19 is blocked by the dead job {b}+20, with {b}+21 in line; {b}+22 is paused, with {b}+23 in line; {b}+24
+-- joins its group tomorrow. Their keys are g10 and so on; the place of a job in line is its id + 100.
 CREATE FUNCTION pg_temp.breaks(change text) RETURNS text LANGUAGE plpgsql AS $fn$
 DECLARE
 	b bigint := nextval('jobq.job_block_seq') * 256;
@@ -35,6 +38,26 @@ BEGIN
 			VALUES (b + 5, now(), now(), q, 3, 3, 1000, 'max_attempts', '{}');
 		EXECUTE format('INSERT INTO %s (id, created, finished, expiry, queue_id, attempt, max_attempts, priority, state, payload)
 			VALUES (%s, now(), now(), now() + interval ''1 day'', %s, 1, 3, 1000, ''c'', ''{}'')', h, b + 6, q);
+		INSERT INTO jobq.job_group (id, queue_id, group_key) SELECT b + n, q, 'g' || n FROM unnest('{10,13,15,19,22}'::int[]) n;
+		INSERT INTO jobq.job (id, created, queue_id, max_attempts, priority, payload, group_key)
+			SELECT b + m.n, now(), q, 3, 1000, '{}', 'g' || m.g
+			FROM (VALUES (11, 10), (12, 10), (14, 13), (16, 15), (17, 15), (18, 15), (21, 19), (23, 22), (24, 24)) m (n, g);
+		INSERT INTO jobq.line (group_id, ord, ver, job_id, attempt, priority, job_tid)
+			SELECT b + m.g, b + m.n + 100, b + m.n + 150, b + m.n, m.attempt, 1000, '(0,1)'
+			FROM (VALUES (11, 10, 0), (12, 10, 0), (14, 13, 1), (18, 15, 0), (21, 19, 0), (23, 22, 0)) m (n, g, attempt);
+		INSERT INTO jobq.ready (seq, job_id, queue_id, attempt, lane, priority, group_id, from_ord)
+			VALUES (b + 210, b + 10, q, 0, 2, 1000, b + 10, b + 111);
+		INSERT INTO jobq.delayed (visible_at, job_id, queue_id, attempt, priority, group_id, from_ord)
+			VALUES (now() + interval '1 day', b + 13, q, 0, 1000, b + 13, b + 114), (now() + interval '1 day', b + 24, q, 0, 1000, 0, NULL);
+		INSERT INTO jobq.failure (job_id, at, attempt) VALUES (b + 14, now(), 1);
+		INSERT INTO jobq.lease (token, started, lease_until, cancel, queue_id, job_ids, job_tids, attempts, group_id, ords, lane)
+			VALUES (t + 1, now(), now() + interval '1 day', 0, q, ARRAY[b + 16, b + 17], '{"(0,1)","(0,2)"}', '{1,1}', b + 15, ARRAY[b + 116, b + 117], 2);
+		INSERT INTO jobq.held (group_id, queue_id, priority, reason, since, from_ord, dead_job, dead_ord)
+			VALUES (b + 19, q, 1000, 'blocked', now(), b + 121, b + 20, b + 120), (b + 22, q, 1000, 'paused', now(), b + 123, NULL, NULL);
+		INSERT INTO jobq.dead (id, created, died, queue_id, attempt, max_attempts, priority, reason, payload, group_key)
+			VALUES (b + 20, now(), now(), q, 3, 3, 1000, 'max_attempts', '{}', 'g19');
+		INSERT INTO jobq.group_setting (queue_id, group_key, paused) VALUES (q, 'g22', true);
+		INSERT INTO jobq.group_rate (queue_id, group_key, next_at) VALUES (q, 'g10', now());
 		SELECT string_agg(v::text, ' ') INTO before FROM jobq.verify() v;
 		EXECUTE replace(replace(replace(replace(replace(change, '{b}', b::text), '{q}', q::text), '{p}', p::text), '{h}', h), '{t}', t::text);
 		rules := ARRAY(SELECT DISTINCT v.rule FROM jobq.verify() v ORDER BY 1);
@@ -55,7 +78,7 @@ SELECT is(pg_temp.breaks('DELETE FROM jobq.lease WHERE token = {t}'), 'place', '
 SELECT is(pg_temp.breaks('INSERT INTO jobq.delayed SELECT now() + interval ''1 day'', {b}, {q}, 0, 1000'), 'place', 'a job is ready and delayed');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 101, {b}, {q}, 0, 0, 1000'), 'place', 'a job is ready twice');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 101, {b} + 4, {q}, 0, 0, 1000'), 'place', 'a job is ready and active');
-SELECT is(pg_temp.breaks($$INSERT INTO jobq.lease SELECT {t} + 1, started, lease_until, NULL, 0, queue_id, ARRAY[{b} + 4], '{"(0,2)"}', '{1}'
+SELECT is(pg_temp.breaks($$INSERT INTO jobq.lease SELECT {t} + 2, started, lease_until, NULL, 0, queue_id, ARRAY[{b} + 4], '{"(0,2)"}', '{1}'
 	FROM jobq.lease WHERE token = {t}$$), 'place', 'two leases hold one job');
 SELECT is(pg_temp.breaks($$UPDATE jobq.lease SET job_ids = ARRAY[{b} + 3, {b} + 3] WHERE token = {t}$$), 'place', 'one lease holds a job twice');
 
@@ -91,11 +114,11 @@ SELECT is(pg_temp.breaks('UPDATE jobq.dead SET attempt = -1 WHERE id = {b} + 5')
 
 SELECT is(pg_temp.breaks($$UPDATE jobq.lease SET job_tids = '{"(0,1)"}' WHERE token = {t}$$), 'lease_arrays', 'a lease with an address too few');
 SELECT is(pg_temp.breaks($$UPDATE jobq.lease SET attempts = '{2,1,1}' WHERE token = {t}$$), 'lease_arrays', 'a lease with an attempt too many');
-SELECT is(pg_temp.breaks($$INSERT INTO jobq.lease SELECT {t} + 1, started, lease_until, NULL, 0, queue_id, '{}', '{}', '{}' FROM jobq.lease WHERE token = {t}$$),
+SELECT is(pg_temp.breaks($$INSERT INTO jobq.lease SELECT {t} + 2, started, lease_until, NULL, 0, queue_id, '{}', '{}', '{}' FROM jobq.lease WHERE token = {t}$$),
 	'lease_arrays', 'a lease of nothing');
 SELECT is(pg_temp.breaks($$UPDATE jobq.lease SET job_ids = ARRAY[{b} + 3, NULL] WHERE token = {t}; DELETE FROM jobq.job WHERE id = {b} + 4$$),
 	'lease_arrays', 'a lease of a job without a name');
-SELECT is(pg_temp.breaks($$INSERT INTO jobq.lease SELECT {t} + 1, started, lease_until, NULL, 0, queue_id, array_fill({b} + 6, ARRAY[65]),
+SELECT is(pg_temp.breaks($$INSERT INTO jobq.lease SELECT {t} + 2, started, lease_until, NULL, 0, queue_id, array_fill({b} + 6, ARRAY[65]),
 	array_fill('(0,1)'::tid, ARRAY[65]), array_fill(1, ARRAY[65]) FROM jobq.lease WHERE token = {t}$$), 'lease_arrays', 'a lease of 65 jobs');
 SELECT is(pg_temp.breaks('UPDATE jobq.lease SET cancel = 4 WHERE token = {t}'), 'lease_arrays', 'a cancel bit of no job');
 SELECT is(pg_temp.breaks('UPDATE jobq.lease SET deadline = lease_until - interval ''1 us'' WHERE token = {t}'), 'lease_deadline', 'a lease past its deadline');
@@ -123,6 +146,116 @@ SELECT is(pg_temp.breaks('UPDATE jobq.ready SET seq = 1::bigint << 60 WHERE seq 
 SELECT is(pg_temp.breaks('UPDATE jobq.dead SET id = 1::bigint << 60 WHERE id = {b} + 5'), 'id_sequence', 'a dead job with such an id');
 SELECT is(pg_temp.breaks('UPDATE {h} SET id = 1::bigint << 60 WHERE id = {b} + 6'), 'id_sequence', 'a finished job with such an id');
 SELECT is(pg_temp.breaks('UPDATE jobq.lease SET token = 1::bigint << 62 WHERE token = {t}'), 'token_sequence', 'a lease with a token that is still to be given out');
+
+-- groups
+SELECT is(pg_temp.breaks('DELETE FROM jobq.line WHERE job_id = {b} + 11'), 'place', 'a job of a group lost its place in line');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.line SELECT group_id, {b} + 130, {b} + 180, job_id, attempt, priority, job_tid FROM jobq.line WHERE job_id = {b} + 11'),
+	'place', 'a job stands in line twice');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.line SELECT {b} + 10, {b} + 130, {b} + 180, {b} + 24, 0, 1000, ''(0,1)'''),
+	'line_job place', 'a delayed job stands in the line of another group');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE id = {b} + 12'), 'ticket_without_job', 'a place in line without its job');
+SELECT is(pg_temp.breaks('UPDATE jobq.line SET priority = 5 WHERE job_id = {b} + 12'), 'ticket_differs', 'a place in line of another priority');
+SELECT is(pg_temp.breaks('UPDATE jobq.line SET attempt = 3 WHERE job_id = {b} + 12'), 'attempt', 'a job in line without an attempt left');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.failure WHERE job_id = {b} + 14'), '', 'failures may have been deleted');
+
+SELECT is(pg_temp.breaks('DELETE FROM jobq.ready WHERE job_id = {b} + 10'), 'group_ticket', 'a group lost its ticket');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.held WHERE group_id = {b} + 19'), 'group_ticket', 'a blocked group lost its ticket');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 211, job_id, queue_id, 0, 2, 1000, NULL, group_id, from_ord FROM jobq.delayed WHERE group_id = {b} + 13'),
+	'group_ticket', 'a group waits and is ready');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 211, job_id, queue_id, 0, 2, 1000, NULL, group_id, from_ord FROM jobq.ready WHERE group_id = {b} + 10'),
+	'group_ticket', 'a group is ready twice');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 211, {b} + 15, {q}, 0, 2, 1000, NULL, {b} + 15, {b} + 118'), 'group_ticket', 'a leased group is ready');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.lease SELECT {t} + 2, started, lease_until, NULL, 0, queue_id, ARRAY[{b} + 6], ''{"(0,1)"}'', ''{1}'', NULL, NULL,
+	group_id, ARRAY[{b} + 101], false, 2 FROM jobq.lease WHERE token = {t} + 1'), 'group_ticket', 'a group has two leases');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job_group WHERE id = {b} + 13'), 'group_ticket line_job', 'a ticket of no group');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET queue_id = {p} WHERE group_id = {b} + 13'), 'group_ticket', 'a group''s ticket of another queue');
+SELECT is(pg_temp.breaks('UPDATE jobq.ready SET job_id = NULL WHERE group_id = {b} + 10'), 'group_ticket', 'a group''s ticket that is not found');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET job_id = {b} + 14 WHERE group_id = {b} + 13'), 'group_ticket', 'another one');
+SELECT is(pg_temp.breaks('UPDATE jobq.ready SET lane = 0 WHERE group_id = {b} + 10'), 'ticket_lane', 'a group in a lane of jobs');
+SELECT is(pg_temp.breaks('UPDATE jobq.ready SET lane = 2 WHERE seq = {b} + 100'), 'ticket_lane', 'a job in a lane of groups');
+SELECT is(pg_temp.breaks('UPDATE jobq.ready SET lane = 3 WHERE group_id = {b} + 10'), '', 'a big group');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.job_group SELECT {b} + 30, {q}, ''g13''; INSERT INTO jobq.delayed SELECT now() + interval ''1 day'', {b} + 30, {q}, 0, 1000, NULL, {b} + 30, {b} + 130'),
+	'group_key', 'two groups of one key');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.job_group SELECT {b} + 30, {p}, ''g13''; INSERT INTO jobq.delayed SELECT now() + interval ''1 day'', {b} + 30, {p}, 0, 1000, NULL, {b} + 30, {b} + 130'),
+	'', 'the same key in another queue; a group without jobs that waits to be settled');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE group_key = ''g10''; DELETE FROM jobq.line WHERE group_id = {b} + 10'), 'group_empty', 'a ready group without jobs');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE group_key = ''g22''; DELETE FROM jobq.line WHERE group_id = {b} + 22'), 'group_empty', 'a paused group without jobs');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE group_key = ''g15''; DELETE FROM jobq.line WHERE group_id = {b} + 15'), 'group_empty', 'a lease without jobs');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE id IN ({b} + 16, {b} + 17)'), '', 'a lease whose jobs have ended, others are in line');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE id = {b} + 18; DELETE FROM jobq.line WHERE group_id = {b} + 15'), '', 'a lease of the last jobs');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.job WHERE group_key = ''g19''; DELETE FROM jobq.line WHERE group_id = {b} + 19'), '', 'a blocked group has its dead job');
+
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = ''g13'' WHERE id = {b} + 11'), 'line_job', 'a job in the line of another group');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = NULL WHERE id = {b} + 11'), 'line_job', 'a job without a group in line');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET queue_id = {p} WHERE id = {b} + 11'), 'line_job ticket_differs', 'a job in the line of another queue''s group');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = ''G15'' WHERE id = {b} + 16'), 'lease_job', 'a job in the lease of another group');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = NULL WHERE id = {b} + 16'), 'lease_job', 'a job without a group in a group''s lease');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = ''g'' WHERE id = {b}'), 'lone_member', 'a job of a group is ready by itself');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = ''g'' WHERE id = {b} + 1'), 'lone_member', 'a returned one');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET group_key = ''g'' WHERE id = {b} + 3'), 'lone_member', 'a job of a group is leased without it');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET group_id = NULL WHERE job_id = {b} + 24'), 'delayed_join', 'a delayed job that will not join its group');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET group_id = 0 WHERE job_id = {b} + 2'), 'delayed_join', 'a delayed job that will join no group');
+
+SELECT is(pg_temp.breaks('UPDATE jobq.line SET ord = {b} + 111 WHERE job_id = {b} + 12'), 'line_order', 'two jobs at one place in line');
+SELECT is(pg_temp.breaks('UPDATE jobq.line SET ord = {b} + 117 WHERE job_id = {b} + 18'), 'line_order', 'a place that is leased');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = ARRAY[{b} + 116, {b} + 119] WHERE token = {t} + 1'), 'line_order', 'a job is leased before its turn');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = ARRAY[{b} + 116, {b} + 119] WHERE token = {t} + 1; DELETE FROM jobq.job WHERE id = {b} + 17'), '', 'but not when it has ended');
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET dead_ord = {b} + 122 WHERE group_id = {b} + 19'), 'line_order', 'a dead job blocks those before it');
+SELECT is(pg_temp.breaks('UPDATE jobq.ready SET from_ord = {b} + 112 WHERE group_id = {b} + 10'), 'line_from', 'a ticket that passes over a job');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET from_ord = {b} + 115 WHERE group_id = {b} + 13'), 'line_from', 'a waiting one');
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET from_ord = {b} + 124 WHERE group_id = {b} + 22'), 'line_from', 'a held one');
+SELECT is(pg_temp.breaks('UPDATE jobq.ready SET from_ord = 0 WHERE group_id = {b} + 10'), '', 'a ticket that starts before the first');
+
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = NULL WHERE token = {t} + 1'), 'lease_ords', 'a lease of a group without places');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = ARRAY[1, 2] WHERE token = {t}'), 'lease_ords', 'places in a lease of no group');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = ARRAY[{b} + 117, {b} + 116] WHERE token = {t} + 1'), 'lease_ords', 'a lease out of order');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = ARRAY[{b} + 116] WHERE token = {t} + 1'), 'lease_ords', 'a place too few');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET ords = ARRAY[{b} + 116, NULL] WHERE token = {t} + 1'), 'lease_ords', 'a place that is not known');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET lane = 1 WHERE token = {t} + 1'), 'lease_lane', 'a group from a lane of jobs');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET lane = 2 WHERE token = {t}'), 'lease_lane', 'jobs from a lane of groups');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET drain = true WHERE token = {t}'), 'lease_lane', 'a lease of no group that drains');
+SELECT is(pg_temp.breaks('UPDATE jobq.lease SET drain = true, lane = 3 WHERE token = {t} + 1'), '', 'a big group that drains');
+
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET reason = ''tired'' WHERE group_id = {b} + 22'), 'held', 'an unknown reason');
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET dead_job = NULL WHERE group_id = {b} + 19'), 'held', 'a group blocked by nobody');
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET dead_ord = NULL WHERE group_id = {b} + 19'), 'held', 'a group blocked from nowhere');
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET dead_job = {b} + 20 WHERE group_id = {b} + 22'), 'held', 'a paused group with a dead job');
+SELECT is(pg_temp.breaks('UPDATE jobq.held SET dead_job = {b} WHERE group_id = {b} + 19'), 'held', 'a group blocked by a live job');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dead WHERE id = {b} + 20'), '', 'the dead letter may be gone');
+SELECT is(pg_temp.breaks('UPDATE jobq.group_setting SET paused = false WHERE queue_id = {q}'), 'held', 'a ticket is held for a pause that is over');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.group_setting WHERE queue_id = {q}'), 'held', 'or was never there');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.group_setting (queue_id, group_key, paused) SELECT {q}, ''g'' || n, true FROM unnest(''{10,13,15,19}''::int[]) n'),
+	'', 'a pause that its group''s ticket has not met yet');
+
+SELECT is(pg_temp.breaks('INSERT INTO jobq.group_setting SELECT 0, ''g'', 2'), 'queue', 'settings of a group of no queue');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.group_rate SELECT 0, ''g'', now()'), 'queue', 'a rate of a group of no queue');
+SELECT is(pg_temp.breaks('UPDATE jobq.job_group SET queue_id = 0 WHERE id = {b} + 10; UPDATE jobq.ready SET queue_id = 0 WHERE group_id = {b} + 10; UPDATE jobq.job SET queue_id = 0 WHERE group_key = ''g10'''),
+	'queue', 'a group of no queue');
+
+SELECT is(pg_temp.breaks('UPDATE jobq.line SET ord = 1::bigint << 60 WHERE job_id = {b} + 12'), 'id_sequence', 'a place in line that is still to be given out');
+SELECT is(pg_temp.breaks('UPDATE jobq.line SET ver = 1::bigint << 60 WHERE job_id = {b} + 12'), 'id_sequence', 'a place in line of such a version');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.line WHERE job_id = {b} + 18; DELETE FROM jobq.job WHERE id = {b} + 18; UPDATE jobq.lease SET ords[2] = 1::bigint << 60 WHERE token = {t} + 1'),
+	'id_sequence', 'such a place under a lease');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.line WHERE job_id = {b} + 21; DELETE FROM jobq.job WHERE id = {b} + 21; UPDATE jobq.held SET dead_ord = 1::bigint << 60 WHERE group_id = {b} + 19'),
+	'id_sequence', 'such a place of a dead job');
+SELECT is(pg_temp.breaks('UPDATE jobq.job_group SET id = 1::bigint << 60 WHERE id = {b} + 10; UPDATE jobq.line SET group_id = 1::bigint << 60 WHERE group_id = {b} + 10;
+	UPDATE jobq.ready SET job_id = 1::bigint << 60, group_id = 1::bigint << 60 WHERE group_id = {b} + 10'), 'id_sequence', 'such an id of a group');
+
+-- What a transaction is still to bring to its group has no place, and is no violation.
+SELECT jobq.create_queue('verify-joining') \g /dev/null
+BEGIN;
+SELECT jobq.enqueue('verify-joining', group_key => 'k') \g /dev/null
+SELECT count(*) AS n FROM jobq.verify() \gset joining_
+SAVEPOINT a;
+SELECT jobq.enqueue('verify-joining', group_key => 'k') AS id \gset second_
+SELECT count(*) AS n FROM jobq.joining() \gset two_
+ROLLBACK TO a;
+SELECT count(*) AS n FROM jobq.joining() \gset one_
+COMMIT;
+SELECT is(:joining_n, 0, 'a transaction''s own joins are no violation');
+SELECT is(:two_n::text || :one_n, '21', 'joining() forgets what was rolled back');
+SELECT is_empty('SELECT * FROM jobq.joining()', 'and has nothing after the commit');
+SELECT jobq.drop_queue('verify-joining', true) \g /dev/null
 
 -- The counters do not know of a job that is put there by hand. They are compared only while nobody else writes, so ask more than once:
 -- autovacuum or the scheduler may be at work.

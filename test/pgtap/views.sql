@@ -12,18 +12,21 @@ SELECT is(pg_temp.columns('jobq.queues'), 'queue text, paused boolean, ready big
 	'enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, '
 	'expired_leases_total bigint, oldest_ready_age interval, next_due timestamp with time zone, dead_letter_queue text, max_attempts integer, '
 	'lease interval, timeout interval, backoff text, backoff_base interval, backoff_cap interval, backoff_function text, '
-	'keep_completed interval, keep_dead interval, max_payload_bytes integer, notify boolean, owner text, created timestamp with time zone, '
+	'keep_completed interval, keep_dead interval, max_payload_bytes integer, notify boolean, on_retry text, on_dead text, group_rate_limit integer, group_rate_interval interval, '
+	'group_lease interval, isolate_above integer, owner text, created timestamp with time zone, '
 	'exact boolean, totals_since timestamp with time zone', 'columns of queues');
 SELECT is(pg_temp.columns('jobq.jobs'), 'job_id bigint, queue text, state text, name text, priority integer, group_key text, attempt integer, '
 	'max_attempts integer, run_at timestamp with time zone, lease_until timestamp with time zone, worker text, progress jsonb, last_error text, '
 	'created timestamp with time zone, started timestamp with time zone, finished timestamp with time zone, payload jsonb, headers jsonb, '
 	'result jsonb', 'columns of jobs');
 SELECT is(pg_temp.columns('jobq.workers'), 'worker text, queue text, leases bigint, jobs bigint, oldest_started timestamp with time zone, '
-	'lease_until timestamp with time zone, expired bigint', 'columns of workers');
+	'lease_until timestamp with time zone, expired bigint, draining bigint', 'columns of workers');
+SELECT is(pg_temp.columns('jobq.groups'), 'queue text, group_key text, state text, pending bigint, holder text, token bigint, '
+	'lease_until timestamp with time zone, wake_at timestamp with time zone, blocked_reason text', 'columns of groups');
 SELECT is(pg_temp.columns('jobq.dead_letters'), 'job_id bigint, queue text, name text, reason text, last_error text, attempt integer, '
 	'max_attempts integer, priority integer, payload jsonb, headers jsonb, created timestamp with time zone, died timestamp with time zone, '
 	'failures jsonb, group_key text', 'columns of dead_letters');
-SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,workers,dead_letters}'::text[]) v;
+SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,groups,workers,dead_letters}'::text[]) v;
 
 -- whichever plan the statistics suggest, a lookup by id can use an index everywhere but in lease
 CREATE FUNCTION pg_temp.scanned(query text) RETURNS text LANGUAGE plpgsql AS $fn$

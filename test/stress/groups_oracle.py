@@ -64,6 +64,10 @@ class GroupOracle(Oracle):
 
 	def collect_acts(self):
 		super().collect_acts()
+		for acts in self.token_acts.values():
+			for a in acts:
+				if a.kind == 'fail' and a.value == 'ok':
+					a.kind = 'release'		# named after the one that failed: given back uncounted, its error is nobody's
 		for c in self.j.calls:
 			if c.fate == 'r':
 				continue
@@ -366,7 +370,7 @@ class GroupOracle(Oracle):
 	def check_front(self, prev, lease):
 		"""Who was given back comes first, in the old order."""
 		rest = [b for b in prev.jobs if not self.left(b, lease) and not self.moved(b, lease)]
-		found = [j for j in lease.jobs if j in rest or not self.revivals.get(j.id)]
+		found = [j for j in lease.jobs if j in rest or j not in prev.jobs and not self.revivals.get(j.id)]
 		for b, j in zip(rest, found):
 			if b is not j:
 				self.bad('place', '%r starts it, but %r was given back by %r and comes first' % (lease, b, prev), j)
@@ -386,6 +390,9 @@ class GroupOracle(Oracle):
 			if not a.sure or a.kind not in BOUND:
 				continue
 			after = lease.next
+			if a.outcome == 'yes?' and any(e is not a and e.possible and e.call.t0 < a.call.t1
+					for e in self.acts_on(job, a.token, ('complete',))):
+				continue		# done before, and answered so
 			if after and after.call.end < a.call.t0:
 				self.bad('stale_accepted', '%r was accepted after %r' % (a.call, after), job)
 			elif after and a.kind in ENDS and (a.call.xact.fin or a.call.t0) >= after.call.t1:
