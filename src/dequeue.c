@@ -224,6 +224,62 @@ lease_turn(Leasing *l, JobReader *reader, Ticket *tickets, int n, ReturnSetInfo 
 	return given;
 }
 
+/* Puts jobs that were taken under leases and into the result. Returns their number. */
+static int
+lease_tickets(const ClaimRequest *request, Ticket *tickets, int n, ReturnSetInfo *rsinfo, bool *may_be_lost)
+{
+	int given = 0;
+	JobReader reader;
+	Leasing l;
+
+	if (n == 0)
+		return 0;
+	reader.table = store_open(TABLE_JOB);
+	reader.slot = store_read_slot(reader.table);
+	reader.snapshot = store_snapshot();
+	memset(&l, 0, sizeof(l));
+	l.request = request;
+	l.lease = store_open(TABLE_LEASE);
+	l.may_be_lost = true;
+	for (int i = 0, run; i < n; i += run)
+	{
+		run = 1;
+		if (tickets[i].group_id == 0)
+		{
+			given += lease_single(&l, &reader, &tickets[i], rsinfo);
+			continue;
+		}
+		while (i + run < n && tickets[i + run].group_id == tickets[i].group_id)
+			run++;
+		given += lease_turn(&l, &reader, &tickets[i], run, rsinfo);
+	}
+	write_lease(&l);
+	xact_count(request->queue, COUNT_ACTIVE, given);
+	*may_be_lost = *may_be_lost && l.may_be_lost;
+	store_snapshot_done(reader.snapshot);
+	ExecDropSingleTupleTableSlot(reader.slot);
+	store_close(l.lease);
+	store_close(reader.table);
+	return given;
+}
+
+/* The next jobs of the group whose turn this transaction has just ended: when no other group wants its turn. */
+static int
+dequeue_own_turn(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
+{
+	TurnTables tables;
+	Ticket jobs[JOBQ_MAX_LEASE_JOBS];
+	Ticket ticket;
+	int n;
+
+	if (request->queue->paused || !line_reclaim(request->queue, &ticket))
+		return 0;
+	memset(&tables, 0, sizeof(tables));
+	n = turn_take(&tables, request->queue, &ticket, request->group_batch, Min(request->max_jobs, lengthof(jobs)), jobs);
+	turn_close(&tables);
+	return lease_tickets(request, jobs, n, rsinfo, may_be_lost);
+}
+
 /* Claims once. Returns the number of jobs put into the result. */
 static int
 dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
@@ -231,40 +287,8 @@ dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lo
 	Ticket few[8];
 	Ticket *tickets = request->max_jobs <= lengthof(few) ? few : palloc(request->max_jobs * sizeof(Ticket));
 	int n = request->queue->paused ? 0 : claim_tickets(request, tickets);
-	int given = 0;
+	int given = lease_tickets(request, tickets, n, rsinfo, may_be_lost);
 
-	if (n > 0)
-	{
-		JobReader reader;
-		Leasing l;
-
-		reader.table = store_open(TABLE_JOB);
-		reader.slot = store_read_slot(reader.table);
-		reader.snapshot = store_snapshot();
-		memset(&l, 0, sizeof(l));
-		l.request = request;
-		l.lease = store_open(TABLE_LEASE);
-		l.may_be_lost = true;
-		for (int i = 0, run; i < n; i += run)
-		{
-			run = 1;
-			if (tickets[i].group_id == 0)
-			{
-				given += lease_single(&l, &reader, &tickets[i], rsinfo);
-				continue;
-			}
-			while (i + run < n && tickets[i + run].group_id == tickets[i].group_id)
-				run++;
-			given += lease_turn(&l, &reader, &tickets[i], run, rsinfo);
-		}
-		write_lease(&l);
-		xact_count(request->queue, COUNT_ACTIVE, given);
-		*may_be_lost = *may_be_lost && l.may_be_lost;
-		store_snapshot_done(reader.snapshot);
-		ExecDropSingleTupleTableSlot(reader.slot);
-		store_close(l.lease);
-		store_close(reader.table);
-	}
 	if (tickets != few)
 		pfree(tickets);
 	return given;
@@ -459,8 +483,13 @@ jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 		if (completed)
 			CommandCounterIncrement();
 	}
-	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0 && !completed)
-		(void) wait_for(w.request.queue, wait, dequeue_check, &w);
+	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0)
+	{
+		if (completed)
+			(void) dequeue_own_turn(&w.request, w.rsinfo, &w.may_be_lost);
+		else if (wait > 0)
+			(void) wait_for(w.request.queue, wait, dequeue_check, &w);
+	}
 	xact_verb_end(w.may_be_lost && !completed);
 	return (Datum) 0;
 }

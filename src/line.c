@@ -47,7 +47,8 @@ typedef enum NoteKind
 	NOTE_LET_GO,
 	NOTE_LEFT,
 	NOTE_LOOK,
-	NOTE_FORGET
+	NOTE_FORGET,
+	NOTE_VOID
 } NoteKind;
 
 /* What is owed to one group. */
@@ -159,6 +160,46 @@ line_forget(int64 job_id, LineRow *row)
 		return false;
 	*row = NOTE(i)->u.row;
 	new_note(NOTE_FORGET, NULL, NULL)->u.row.job_id = job_id;
+	return true;
+}
+
+/* Whether somebody else of the note's group is to go back to its place. */
+static bool
+has_put_back(const Note *note)
+{
+	for (int i = 0; i < notes.n; i++)
+		if (NOTE(i)->kind == NOTE_PUT_BACK && NOTE(i)->queue_id == note->queue_id && same_key(NOTE(i)->key, note->key))
+			return true;
+	return false;
+}
+
+bool
+line_reclaim(QueueInfo *queue, Ticket *ticket)
+{
+	Note *note = notes.n > 0 ? NOTE(notes.n - 1) : NULL;
+	StoreTable *line;
+	Snapshot snapshot;
+	LineRow head;
+	bool found;
+
+	if (note == NULL || note->kind != NOTE_LET_GO || note->queue_id != queue->id ||
+		note->subid != GetCurrentSubTransactionId() || note->u.after.dead_job != 0 ||
+		!TIMESTAMP_IS_NOBEGIN(note->u.after.not_before) || has_put_back(note))
+		return false;
+	line = store_open(TABLE_LINE);
+	snapshot = store_snapshot();
+	found = store_line_head(line, snapshot, note->group_id, note->u.after.from_ord, &head);
+	store_snapshot_done(snapshot);
+	store_close(line);
+	if (!found)
+		return false;
+	memset(ticket, 0, sizeof(*ticket));
+	ticket->job_id = ticket->group_id = note->group_id;
+	ticket->queue_id = queue->id;
+	ticket->lane = note->u.after.lane;
+	ticket->priority = head.priority;
+	ticket->from_ord = note->u.after.from_ord;
+	note->kind = NOTE_VOID;
 	return true;
 }
 
@@ -328,6 +369,7 @@ settle_group(Settling *s, const int *order, int n, bool any_forgotten)
 				g.look = true;
 				break;
 			case NOTE_FORGET:
+			case NOTE_VOID:
 				break;
 		}
 	}
@@ -424,7 +466,7 @@ pay(bool prepare)
 		Note *note = NOTE(i);
 
 		any_forgotten |= note->kind == NOTE_FORGET;
-		if (note->kind == NOTE_FORGET)
+		if (note->kind == NOTE_FORGET || note->kind == NOTE_VOID)
 			continue;
 		stripes.bits[note->stripe / 64] |= UINT64CONST(1) << (note->stripe % 64);
 		order[n++] = i;

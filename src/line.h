@@ -29,6 +29,12 @@ extern void line_put_back(QueueInfo *queue, const text *key, const LineRow *row)
 /* The group's ticket, which this transaction deleted, is given back. */
 extern void line_let_go(QueueInfo *queue, const text *key, int64 group_id, const LineAfter *after);
 
+/*
+ * Takes back that the group's ticket is given back, if that was noted last and somebody is in line: the ticket is the transaction's own
+ * again, as if it had just been deleted from ready.
+ */
+extern bool line_reclaim(QueueInfo *queue, Ticket *ticket);
+
 /* A job left the line, at ord: a ticket that nobody has in hand follows the new head, or goes with the last job. */
 extern void line_left(QueueInfo *queue, const text *key, int64 ord);
 

@@ -42,6 +42,7 @@ typedef enum TrimStage
 	STAGE_RING,  /* which tables of the ring are over */
 	STAGE_TABLE, /* look at every row of one, then empty it */
 	STAGE_FAR,
+	STAGE_RATES, /* of groups */
 	STAGE_DEAD
 } TrimStage;
 
@@ -277,7 +278,7 @@ trim_far(void)
 	if (!ConditionalLockRelationOid(meta_table_oid(TABLE_HISTORY_FAR), RowExclusiveLock))
 	{
 		again_at(clock_now());
-		stage = STAGE_DEAD;
+		stage = STAGE_RATES;
 		return;
 	}
 	spi_begin(&scope);
@@ -285,6 +286,35 @@ trim_far(void)
 	{
 		if (spi_run(&first_far, NULL, NULL) > 0)
 			again_at(DatumGetTimestampTz(spi_value(0, 1, &isnull)));
+		stage = STAGE_RATES;
+	}
+	spi_end(&scope);
+}
+
+/* Deletes the rates of groups that may start at any time; a row that says so is as good as none. */
+static void
+trim_rates(void)
+{
+	static SpiStatement delete_rates = {
+		.sql = "DELETE FROM jobq.group_rate WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.group_rate"
+			   " WHERE next_at < $1 LIMIT 1000 FOR UPDATE SKIP LOCKED))",
+		.result = SPI_OK_DELETE,
+		.nargs = 1,
+		.argtypes = {TIMESTAMPTZOID}};
+	static SpiStatement first_rate = {.sql = "SELECT min(next_at) FROM jobq.group_rate", .result = SPI_OK_SELECT};
+	Datum now = TimestampTzGetDatum(clock_now());
+	SpiScope scope;
+	bool isnull;
+
+	spi_begin(&scope);
+	if (spi_run(&delete_rates, &now, NULL) < TRIM_ROWS)
+	{
+		TimestampTz next;
+
+		(void) spi_run(&first_rate, NULL, NULL);
+		next = DatumGetTimestampTz(spi_value(0, 1, &isnull));
+		if (!isnull)
+			again_at(next);
 		stage = STAGE_DEAD;
 	}
 	spi_end(&scope);
@@ -404,6 +434,9 @@ trim_run(Maintain *m)
 			case STAGE_FAR:
 				trim_far();
 				break;
+			case STAGE_RATES:
+				trim_rates();
+				break;
 			default:
 				trim_dead();
 				break;
@@ -415,6 +448,8 @@ trim_run(Maintain *m)
 		if (before == STAGE_TABLE)
 			next_table();
 		else if (stage == STAGE_FAR)
+			stage = STAGE_RATES;
+		else if (stage == STAGE_RATES)
 			stage = STAGE_DEAD;
 		else
 			end_pass();

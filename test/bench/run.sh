@@ -5,6 +5,7 @@
 #
 # Sections, all of them when none is named:
 #	enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues
+#	group_enqueue groups group_claim group_cycles group_fair
 #
 # Environment:
 #	RUNS=5             runs, or pairs of runs; the median counts
@@ -13,6 +14,7 @@
 #	OUT=file           also writes the tables there
 #	PROFILE=1          samples the server with perf in the pgbench runs of jobq and rivals; PROFILE_DIR=. PROFILE_SECS=5
 #	BACKLOG=500000 ONES=200000 MILLION=1000000 ROUNDS=2000 IDLE_SECS=20 IN_ONE=20000
+#	GROUP_JOBS=100000
 #	                   sizes: drain, one_by_one, claim, latency, waiters, one_transaction
 #
 # Ends with status 1 when anything falls short of what is wanted.
@@ -27,11 +29,13 @@ MILLION=${MILLION:-1000000}
 ROUNDS=${ROUNDS:-2000}
 IDLE_SECS=${IDLE_SECS:-20}
 IN_ONE=${IN_ONE:-20000}
+GROUP_JOBS=${GROUP_JOBS:-100000}
 profile=${PROFILE:-}
 unset PROFILE # the server's build rules take it for compiler flags
 PROFILE_DIR=$(realpath "${PROFILE_DIR:-.}")
 [ -z "${OUT:-}" ] || OUT=$(realpath "$OUT")
-sections=(enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues)
+sections=(enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues
+	group_enqueue groups group_claim group_cycles group_fair)
 chosen=("${@:-all}")
 [ "${chosen[*]}" != all ] || chosen=("${sections[@]}")
 
@@ -40,6 +44,7 @@ bash test/lib/install-deps.sh demo
 . test/lib/server.sh
 . test/bench/lib.sh
 . test/bench/sections.sh
+. test/bench/group_sections.sh
 
 for s in "${chosen[@]}"; do
 	declare -F "section_$s" >/dev/null || jobq_die "no section $s; there are: ${sections[*]}"

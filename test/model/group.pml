@@ -22,7 +22,7 @@
 #ifndef MAXA	/* attempts */
 #define MAXA 2
 #endif
-#ifndef BATCH	/* jobs of a lease */
+#ifndef BATCH	/* jobs of a lease: 1, 2, or 3 for as many as there are */
 #define BATCH 1
 #endif
 #ifndef CR		/* workers that die */
@@ -664,8 +664,10 @@ proctype Producer1()
 #define IDLE(w) cand[w] = NONE; sees[w] = 0; gone[w] = 0; from[w] = 0; taken = 0; j = 0; act = 0; z = 0; more = 0 NOT_LATE(w)
 #if BATCH == 1
 #define FULL (taken != 0)
-#else
+#elif BATCH == 2
 #define FULL ((taken & (taken - 1)) != 0)
+#else
+#define FULL 0
 #endif
 
 proctype Worker(byte w)

@@ -3,7 +3,7 @@
 # invariant that variants.txt names. A search that does not finish, or finds something else, fails.
 #
 #	bash test/model/run.sh                     what CI runs: a few minutes, at most 1 GB for each of two searches at a time
-#	bash test/model/run.sh --soak              larger bounds too: needs 12 GB, and an hour
+#	bash test/model/run.sh --soak              larger bounds too: half an hour, up to 8 GB
 #	bash test/model/run.sh NAME...             some variants, by shell pattern
 #
 # JOBQ_KEEP=1 keeps the temporary directory: the checker's output, and for what was refuted the steps that lead there (trail.txt).
@@ -123,7 +123,7 @@ done
 
 # Larger searches need the memory for themselves.
 if [ -n "$soak" ]; then
-	memory=12000 seconds=3600 at_once=1
+	memory=8000 seconds=3600 at_once=1
 else
 	memory=1000 seconds=$((120 * ${JOBQ_TIMEOUT_SCALE:-1})) at_once=2
 fi

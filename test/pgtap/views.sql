@@ -42,10 +42,11 @@ BEGIN
 END
 $fn$;
 SELECT is(pg_temp.scanned('SELECT * FROM jobq.jobs WHERE job_id = 42'), 'lease', 'a lookup by job_id scans lease only');
+SELECT is(pg_temp.scanned('SELECT * FROM jobq.groups WHERE queue = ''q'' AND group_key = ''k'''), 'lease', 'so does one of a group by its key');
 
 -- One queue per state; nothing here waits, so nothing moves by itself.
 SELECT jobq.create_queue(q, backoff => 'fixed', backoff_base => '1 hour', timeout => '2 hours', lease => '1 hour')
-	FROM unnest('{v_ready,v_returned,v_delayed,v_retry,v_active,v_done,v_dead}'::text[]) q \g /dev/null
+	FROM unnest('{v_ready,v_returned,v_delayed,v_retry,v_active,v_done,v_dead,v_group,v_bulk}'::text[]) q \g /dev/null
 SELECT jobq.create_queue('v_letters') \g /dev/null
 SELECT jobq.alter_queue('v_done', dead_letter_queue => 'v_letters') \g /dev/null
 
@@ -152,6 +153,114 @@ SELECT results_eq(format('SELECT queue, reason, last_error, attempt, max_attempt
 	'a dead letter');
 SELECT is((SELECT failures FROM jobq.job(:dead)), (SELECT failures FROM jobq.dead_letters WHERE job_id = :dead), 'job() tells the same failures');
 
+-- groups, in each of their states; {a} is the first job of group a, {b} the second
+CREATE FUNCTION pg_temp.groups(key text) RETURNS text LANGUAGE sql AS $$
+	SELECT concat_ws(' ', g.state, g.pending, g.holder, CASE WHEN g.token IS NOT NULL THEN 'token' END,
+		CASE WHEN g.lease_until > now() + interval '50 minutes' THEN 'leased' END,
+		CASE WHEN g.wake_at > now() + interval '50 minutes' THEN 'later' END, g.blocked_reason)
+	FROM jobq.groups g WHERE g.queue = 'v_group' AND g.group_key = key
+$$;
+SELECT is(pg_temp.groups('a'), NULL, 'an idle group is not shown');
+SELECT jobq.alter_group('v_group', 'a', lease => '1 hour') \g /dev/null
+SELECT is(pg_temp.groups('a'), 'IDLE 0', 'but when it has settings');
+BEGIN;
+SELECT jobq.enqueue('v_group', '{"n": 1}', name => 'mail', priority => 7, group_key => 'a') AS a \gset
+SELECT jobq.enqueue('v_group', group_key => 'a') AS b \gset
+SELECT state || ' ' || group_key || ' ' || attempt AS joining, jobq.explain_job(job_id) AS joining_reason FROM jobq.jobs WHERE job_id = :a \gset
+SELECT count(*) AS n FROM jobq.job(:b) \gset joining_
+COMMIT;
+SELECT is(:'joining'::text, 'ready a 0', 'a transaction sees its own grouped job');
+SELECT matches(:'joining_reason'::text, '^ready: joins its group "a" at commit; queue "v_group" has 0 ready', 'explained');
+SELECT is(:joining_n, 1, 'once');
+SELECT results_eq(format('SELECT queue, state, name, priority, group_key, attempt, max_attempts, run_at, worker, last_error, payload, created <= clock_timestamp()
+	FROM jobq.jobs WHERE job_id = %s', :a), $$VALUES ('v_group' COLLATE "C", 'ready', 'mail' COLLATE "C", 7, 'a' COLLATE "C", 0, 3, NULL::timestamptz, NULL::text, NULL::text, '{"n": 1}'::jsonb, true)$$,
+	'a job in line');
+SELECT is(pg_temp.groups('a'), 'READY 2', 'a ready group');
+SELECT is(jobq.explain_job(:a), 'ready: waits for a worker to take it; queue "v_group" has 2 ready and 0 active jobs', 'its first job explained');
+SELECT is(jobq.explain_job(:b), format('ready: waits for its turn in group "a"; behind job %s of its group "a"; queue "v_group" has 2 ready and 0 active jobs', :a),
+	'its second job explained');
+SELECT jobq.enqueue('v_group', priority => 7, group_key => 'other') AS other \gset
+SELECT matches(jobq.explain_job(:other), '^ready: waits for a worker to take it; groups before its group "other": 1; queue', 'another group explained');
+SELECT jobq.enqueue('v_group', priority => 5, group_key => 'other', delay => '2 hours') AS later \gset
+SELECT matches(jobq.explain_job(:later), '^delayed until [^;]+; not started yet; joins group "other" then$', 'a delayed job of a group explained');
+SELECT is((SELECT state || ' ' || group_key FROM jobq.jobs WHERE job_id = :later), 'delayed other', 'and shown');
+
+SELECT token FROM jobq.dequeue('v_group', 2, worker => 'w3', group_batch => 2) LIMIT 1 \gset
+SELECT jobq.enqueue('v_group', group_key => 'a') AS c \gset
+SELECT is(pg_temp.groups('a'), 'LEASED 3 w3 token leased', 'a leased group');
+SELECT is((SELECT array_agg(state || ' ' || attempt ORDER BY job_id) FROM jobq.jobs WHERE job_id IN (:a, :b, :c)), '{active 1,active 1,ready 0}', 'its jobs');
+SELECT matches(jobq.explain_job(:a), '^active: attempt 1 of 3, held by worker "w3" since [^;]+; its lease ends at [^;]+$', 'the first one explained');
+SELECT matches(jobq.explain_job(:b), format('; its lease ends at [^;]+; behind job %s of its group "a"$', :a), 'the second of its batch explained');
+SELECT is(jobq.explain_job(:c), format('ready: waits for its turn in group "a"; behind job %s of its group "a"; its group "a" is worked on by worker "w3" (token %s); '
+	'queue "v_group" has 2 ready and 2 active jobs', :b, :token), 'the one in line explained');
+SELECT results_eq($$SELECT worker, leases, jobs, draining FROM jobq.workers WHERE queue = 'v_group'$$, $$VALUES ('w3', 1::bigint, 2::bigint, 0::bigint)$$, 'workers count it');
+BEGIN;
+SELECT jobq.drain_worker('w3') AS left \gset
+SELECT pg_temp.groups('a') AS migrating, draining, jobq.explain_job(:a) AS active_reason, jobq.explain_job(:c) AS ready_reason
+	FROM jobq.workers WHERE worker = 'w3' \gset
+ROLLBACK;
+SELECT is(:'migrating'::text, 'MIGRATING 3 w3 token leased', 'a group that is handed over');
+SELECT is(:draining, 1, 'counted by worker');
+SELECT matches(:'active_reason'::text, '; its worker is asked to hand its group over$', 'explained');
+SELECT matches(:'ready_reason'::text, '; its group "a" is being handed over by worker "w3" \(token \d+\);', 'also to who is in line');
+SELECT jobq.pause_group('v_group', 'a') \g /dev/null
+SELECT is(pg_temp.groups('a'), 'LEASED 3 w3 token leased paused', 'a leased group that is to stop');
+SELECT matches(jobq.explain_job(:c), '; its group "a" is worked on by worker "w3" [^;]+; its group "a" is paused: resume_group\(\) lets it go on;', 'explained');
+SELECT jobq.complete(:a, :token) \g /dev/null
+SELECT is(pg_temp.groups('a'), 'LEASED 2 w3 token leased paused', 'one of its jobs is done');
+SELECT matches(jobq.explain_job(:b), '; its lease ends at [^;]+$', 'the next one is behind nobody');
+SELECT jobq.release(:b, :token) \g /dev/null
+SELECT is(pg_temp.groups('a'), 'BLOCKED 2 paused', 'a paused group');
+SELECT matches(jobq.explain_job(:b), '^ready: waits for its turn in group "a"; its group "a" is paused: resume_group\(\) lets it go on; queue', 'explained');
+SELECT jobq.resume_group('v_group', 'a') \g /dev/null
+SELECT is(pg_temp.groups('a'), 'READY 2', 'a resumed group');
+
+SELECT jobq.reschedule(:b, priority => 1) \g /dev/null
+SELECT jobq.cancel(:other) \g /dev/null
+SELECT is(pg_temp.groups('other'), NULL, 'a group without jobs is gone');
+SELECT token FROM jobq.dequeue('v_group') \gset
+SELECT jobq.fail(:b, :token, 'no route') \g /dev/null
+SELECT is(pg_temp.groups('a'), 'WAIT 2 later', 'a group that waits for its first job''s backoff');
+SELECT is((SELECT state || ' ' || attempt || ' ' || last_error FROM jobq.jobs WHERE job_id = :b), 'ready 1 no route', 'the job is still in line');
+SELECT matches(jobq.explain_job(:c), format('; behind job %s of its group "a"; its group "a" waits until [^;]+: job %s is in backoff; queue', :b, :b), 'explained');
+SELECT matches(jobq.explain_job(:b), format('^ready: waits for its turn in group "a"; 1 of 3 attempts are used up; last error: no route; its group "a" waits until [^;]+: job %s is in backoff; queue', :b), 'also to the first');
+SELECT jobq.run_now(ARRAY[:b]::bigint[]) \g /dev/null
+SELECT token FROM jobq.dequeue('v_group') \gset
+SELECT jobq.release(:b, :token, '1 hour') \g /dev/null
+SELECT matches(jobq.explain_job(:c), '; its group "a" waits until [^;]+(: job \d+ is in backoff)?; queue', 'released with a delay');
+SELECT jobq.run_now(ARRAY[:b]::bigint[]) \g /dev/null
+SELECT token FROM jobq.dequeue('v_group') \gset
+SELECT is(jobq.fail(:b, :token, 'lost', retry => false), 'blocked', 'the first job is dead');
+SELECT is(pg_temp.groups('a'), format('BLOCKED 1 dead job %s: rejected', :b), 'a blocked group');
+SELECT is(jobq.explain_job(:c), format('ready: waits for its turn in group "a"; its group "a" is blocked by dead job %s: unblock_group() lets it go on; '
+	'queue "v_group" has 1 ready and 0 active jobs', :b), 'explained');
+SELECT matches(jobq.explain_job(:b), '^dead since [^;]+; last error: lost; redrive\(\) runs it again; it blocks its group "a": unblock_group\(\) lets it go on$', 'the dead job explained');
+SELECT jobq.pause_group('v_group', 'a') \g /dev/null
+SELECT is(pg_temp.groups('a'), format('BLOCKED 1 dead job %s: rejected; paused', :b), 'paused too');
+SELECT matches(jobq.explain_job(:c), '; its group "a" is blocked by [^;]+; its group "a" is paused: ', 'explained');
+SELECT jobq.unblock_group('v_group', 'a', 'skip') \g /dev/null
+SELECT is(pg_temp.groups('a'), 'BLOCKED 1 paused', 'and still when it is unblocked');
+SELECT matches(jobq.explain_job(:b), '; redrive\(\) runs it again$', 'the dead job blocks nobody any more');
+SELECT jobq.cancel(:c) \g /dev/null
+SELECT is(pg_temp.groups('a'), 'IDLE 0 paused', 'an idle group that is paused');
+SELECT jobq.resume_group('v_group', 'a') \g /dev/null
+
+-- one start per hour
+SELECT jobq.alter_group('v_group', 'slow', rate_limit => 1, rate_interval => '1 hour') \g /dev/null
+SELECT jobq.enqueue('v_group', group_key => 'slow') AS first \gset
+SELECT jobq.enqueue('v_group', group_key => 'slow') AS second \gset
+SELECT token FROM jobq.dequeue('v_group') \gset
+SELECT jobq.complete(:first, :token) \g /dev/null
+SELECT is(pg_temp.groups('slow'), 'WAIT 1 later', 'a group that waits for its rate');
+SELECT matches(jobq.explain_job(:second), '^ready: waits for its turn in group "slow"; its group "slow" waits for its rate until [^;]+; queue', 'explained');
+
+-- a big group
+SELECT jobq.alter_queue('v_bulk', isolate_above => 2) \g /dev/null
+SELECT array_agg(job_id) AS big FROM jobq.enqueue_many('v_bulk', '[1, 2, 3]', group_keys => '{big,big,big}') \gset
+SELECT matches(jobq.explain_job((:'big'::bigint[])[1]), '^ready: waits for a worker to take it; its group "big" has more jobs than isolate_above and is served apart; queue',
+	'a big group explained');
+SELECT ok((SELECT oldest_ready_age BETWEEN '0' AND '10 minutes' FROM jobq.queues WHERE queue = 'v_bulk'), 'age of the oldest job when groups are ready');
+
 -- unknown
 SELECT is_empty('SELECT * FROM jobq.job(1)', 'job() of an unknown job');
 SELECT is_empty('SELECT * FROM jobq.job(NULL)', 'job() of NULL');
@@ -179,9 +288,11 @@ SELECT ok(pg_temp.until_known(), 'the scheduler makes the counts exact');
 SELECT results_eq($$SELECT queue, ready, delayed, active, dead, enqueued_total, completed_total, failed_total, retried_total, dead_total, cancelled_total
 	FROM jobq.queues WHERE queue LIKE 'v\_%' ORDER BY 1$$, $$VALUES
 	('v_active' COLLATE "C", 0::bigint, 0::bigint, 1::bigint, 0::bigint, 4::bigint, 3::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint),
+	('v_bulk', 3, 0, 0, 0, 3, 0, 0, 0, 0, 0),
 	('v_dead', 0, 0, 0, 1, 1, 0, 2, 1, 1, 0),
 	('v_delayed', 0, 1, 0, 0, 1, 0, 0, 0, 0, 0),
 	('v_done', 0, 0, 0, 0, 2, 1, 0, 0, 0, 1),
+	('v_group', 1, 1, 0, 1, 7, 2, 2, 1, 1, 2),
 	('v_letters', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
 	('v_ready', 1, 0, 0, 0, 1, 0, 0, 0, 0, 0),
 	('v_retry', 0, 1, 0, 0, 1, 0, 1, 1, 0, 0),

@@ -56,7 +56,7 @@ class GroupOracle(Oracle):
 		self.revivals = defaultdict(list)	# job id -> calls that brought it back from the dead letters, perhaps
 		self.admin = defaultdict(list)		# (verb, queue, key) -> calls
 		self.drains = defaultdict(list)		# worker -> calls
-		self.last_word = defaultdict(list)	# client -> (when a session began, its last answer)
+		self.last_word = defaultdict(list)	# client -> (when a session began, when its last answered call was sent)
 		self.died = {row['id']: row for row in self.state.dead}
 		return super().check()
 
@@ -64,7 +64,11 @@ class GroupOracle(Oracle):
 
 	def collect_acts(self):
 		super().collect_acts()
-		for acts in self.token_acts.values():
+		for token, acts in self.token_acts.items():
+			if any(a.sure for a in acts):
+				for d in self.by_token.get(token, ()):
+					if d.status == 'm':
+						d.status = 'c'		# no crash undid it
 			for a in acts:
 				if a.kind == 'fail' and a.value == 'ok':
 					a.kind = 'release'		# named after the one that failed: given back uncounted, its error is nobody's
@@ -90,7 +94,7 @@ class GroupOracle(Oracle):
 		answers = defaultdict(list)
 		for c in self.j.calls:
 			if c.t1 != INF and c.error not in ('lost', '57P01'):
-				answers[c.client].append(c.t1)
+				answers[c.client].append(c.t0)		# it may have been answered, and the session ended, long before t1
 		for client, times in starts.items():
 			said = sorted(answers[client])
 			for lo, hi in zip(times, times[1:] + [INF]):

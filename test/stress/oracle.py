@@ -447,7 +447,7 @@ class Oracle:
 				lo, hi, since = prev.attempt + low, prev.attempt + high, prev.call.t0
 			again = self.revived(job, prev, d)
 			if again is not None:
-				lo, hi, since, rolled, maybe = 1, 1, again, 0, 0	# a new life
+				lo, hi, since, prev, rolled, maybe = 1, 1, again, None, 0, 0	# a new life
 			blind = self.between(self.blind.get(job.queue, ()), since, d.call.t1)
 			undone = self.between(self.undone.get(job.queue, ()), since, d.call.t1)
 			hi += maybe + blind + (rolled + blind + undone) // 3

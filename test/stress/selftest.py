@@ -1139,13 +1139,12 @@ def a_client_saw_something_wrong(f):
 	f.event('wrong', e='PREPARE TRANSACTION was accepted after a dequeue')
 
 
-def run_case(f_case, with_good=True):
+def run_case(f_case, fake, good_run):
 	directory = tempfile.mkdtemp(prefix='jobq-oracle-')
 	try:
-		f = Fake(directory)
-		if with_good:
-			good(f)
-			f.now += 20		# nothing of the good run reaches into the case
+		f = fake(directory)
+		good_run(f)
+		f.now += 20		# nothing of the good run reaches into the case
 		if f_case is not None:
 			f_case(f)
 		oracle, violations = f.check()
@@ -1158,10 +1157,12 @@ def run_case(f_case, with_good=True):
 
 
 def main():
+	import groups_selftest as groups
 	failed = 0
-	cases = [('good run', set(), None)] + CASES
-	for name, expected, f_case in cases:
-		found = run_case(f_case)
+	cases = [('good run', set(), None, Fake, good)] + [c + (Fake, good) for c in CASES]
+	cases += [('good run of groups', set(), None, groups.GroupFake, groups.good)] + [c + (groups.GroupFake, groups.good) for c in groups.CASES]
+	for name, expected, f_case, fake, good_run in cases:
+		found = run_case(f_case, fake, good_run)
 		rules = {v.rule for v in found}
 		if rules != expected:
 			failed += 1

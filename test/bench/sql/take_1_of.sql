@@ -1,0 +1,2 @@
+SELECT job_id AS id, token FROM jobq.dequeue(:queue::text) \gset
+SELECT jobq.complete(:id, :token);
