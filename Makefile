@@ -6,7 +6,7 @@
 #	make demo                 a demonstration on a throw-away server
 #	make check-all            every test; TESTS="regress isolation" for some
 #	make lint / format        conventions / rewrite C files with clang-format
-#	make soak / bench         the long stress test / the benchmark
+#	make soak / bench         the long stress tests / the benchmark
 
 EXTENSION = jobq
 EXTVERSION = 0.1.0
@@ -66,7 +66,7 @@ lint:
 	bash test/ci/lint.sh
 
 soak:
-	bash test/check-all.sh soak
+	bash test/check-all.sh soak groups-soak
 
 bench:
 	bash test/bench/run.sh

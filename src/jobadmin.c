@@ -151,8 +151,8 @@ leave_line(Work *w, int64 id)
 		return false;
 	memset(&w->ticket, 0, sizeof(w->ticket));
 	w->ticket.visible_at = DT_NOBEGIN;
-	/* one that this transaction itself enqueued is not in line yet */
-	if (line_forget(id, &w->row))
+	/* one that this transaction itself enqueued, or gave back, is not in line yet */
+	if (line_forget(id, &w->row, &w->was_in_line))
 	{
 		w->ticket.attempt = w->row.attempt;
 		return true;

@@ -137,28 +137,29 @@ line_look(QueueInfo *queue, const text *key)
 	(void) new_note(NOTE_LOOK, queue, key);
 }
 
-/* Where the join of a job stands that was not taken back; -1: nowhere. */
+/* Where it stands that a job joins the line, or goes back to it; -1: nowhere, or that was taken back. */
 static int
-find_join(int64 job_id)
+find_pending(int64 job_id)
 {
 	for (int i = notes.n - 1; i >= 0; i--)
 	{
 		if (NOTE(i)->kind == NOTE_FORGET && NOTE(i)->u.row.job_id == job_id)
 			return -1;
-		if (NOTE(i)->kind == NOTE_JOIN && NOTE(i)->u.row.job_id == job_id)
+		if ((NOTE(i)->kind == NOTE_JOIN || NOTE(i)->kind == NOTE_PUT_BACK) && NOTE(i)->u.row.job_id == job_id)
 			return i;
 	}
 	return -1;
 }
 
 bool
-line_forget(int64 job_id, LineRow *row)
+line_forget(int64 job_id, LineRow *row, bool *has_place)
 {
-	int i = find_join(job_id);
+	int i = find_pending(job_id);
 
 	if (i < 0)
 		return false;
 	*row = NOTE(i)->u.row;
+	*has_place = NOTE(i)->kind == NOTE_PUT_BACK;
 	new_note(NOTE_FORGET, NULL, NULL)->u.row.job_id = job_id;
 	return true;
 }
@@ -201,6 +202,39 @@ line_reclaim(QueueInfo *queue, Ticket *ticket)
 	ticket->from_ord = note->u.after.from_ord;
 	note->kind = NOTE_VOID;
 	return true;
+}
+
+/* The notes that take something back. */
+typedef struct Forgets
+{
+	int n;
+	int *at;
+} Forgets;
+
+static Forgets
+find_forgets(void)
+{
+	Forgets f = {0, NULL};
+
+	for (int i = 0; i < notes.n; i++)
+	{
+		if (NOTE(i)->kind != NOTE_FORGET)
+			continue;
+		if (f.at == NULL)
+			f.at = palloc((notes.n - i) * sizeof(int));
+		f.at[f.n++] = i;
+	}
+	return f;
+}
+
+/* Whether what a job's note says was taken back by this transaction. */
+static bool
+is_forgotten(const Note *note, const Forgets *f)
+{
+	for (int i = 0; i < f->n; i++)
+		if (f->at[i] > note - NOTE(0) && NOTE(f->at[i])->u.row.job_id == note->u.row.job_id)
+			return true;
+	return false;
 }
 
 /* The order of the work: by stripe, by group, and within a group as noted. */
@@ -259,7 +293,7 @@ give_back(Settling *s, GroupWork *g)
 	if (after->dead_job != 0)
 		place_hold(s, g, after);
 	else if (g->have_head)
-		place_ticket(s, g, after);
+		place_ticket(s, g, g->look ? NULL : after);
 	else
 		place_idle(s, g, after->from_ord);
 }
@@ -321,16 +355,9 @@ follow(Settling *s, GroupWork *g)
 		place_idle(s, g, ticket.from_ord);
 }
 
-/* Whether a join was taken back by this transaction. */
-static bool
-is_forgotten(const Note *note, bool any_forgotten)
-{
-	return any_forgotten && find_join(note->u.row.job_id) != note - NOTE(0);
-}
-
 /* All that is owed to one group. */
 static void
-settle_group(Settling *s, const int *order, int n, bool any_forgotten)
+settle_group(Settling *s, const int *order, int n, const Forgets *forgets)
 {
 	Note *first = NOTE(order[0]);
 	GroupWork g;
@@ -351,11 +378,14 @@ settle_group(Settling *s, const int *order, int n, bool any_forgotten)
 		switch ((NoteKind) note->kind)
 		{
 			case NOTE_JOIN:
-				if (!is_forgotten(note, any_forgotten))
+				if (!is_forgotten(note, forgets))
 					join(s, &g, note);
 				break;
 			case NOTE_PUT_BACK:
-				place_in_line(s, &g, &note->u.row);
+				if (is_forgotten(note, forgets))
+					g.look = true; /* what the group waited for is gone */
+				else
+					place_in_line(s, &g, &note->u.row);
 				break;
 			case NOTE_LET_GO:
 				g.let_go = &note->u.after;
@@ -416,7 +446,7 @@ count_groups(const int *order, int n)
 }
 
 static void
-settle_all(const int *order, int n, bool any_forgotten)
+settle_all(const int *order, int n, const Forgets *forgets)
 {
 	Settling *s = palloc0(sizeof(Settling));
 	int from = 0;
@@ -432,7 +462,7 @@ settle_all(const int *order, int n, bool any_forgotten)
 		if (i < n && NOTE(order[i])->queue_id == note->queue_id && same_key(NOTE(order[i])->key, note->key))
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		settle_group(s, &order[from], i - from, any_forgotten);
+		settle_group(s, &order[from], i - from, forgets);
 		from = i;
 	}
 	place_first_tickets(s);
@@ -444,7 +474,7 @@ static void
 pay(bool prepare)
 {
 	StripeSet stripes = {{0}};
-	bool any_forgotten = false;
+	Forgets forgets;
 	MemoryContext context;
 	MemoryContext old;
 	int *order;
@@ -465,7 +495,6 @@ pay(bool prepare)
 	{
 		Note *note = NOTE(i);
 
-		any_forgotten |= note->kind == NOTE_FORGET;
 		if (note->kind == NOTE_FORGET || note->kind == NOTE_VOID)
 			continue;
 		stripes.bits[note->stripe / 64] |= UINT64CONST(1) << (note->stripe % 64);
@@ -478,7 +507,8 @@ pay(bool prepare)
 		DEBUG_POINT("line-locked");
 		xact_verb_begin(meta_db()); /* notices what others wrote since the last verb */
 		CommandCounterIncrement();
-		settle_all(order, n, any_forgotten);
+		forgets = find_forgets();
+		settle_all(order, n, &forgets);
 		xact_verb_end(true);
 	}
 	MemoryContextSwitchTo(old);
@@ -486,13 +516,14 @@ pay(bool prepare)
 }
 
 /*
- * jobq.joining(): the ids of the jobs that this transaction has brought to a group: they join it at its commit, and have no place until
- * then. For the views.
+ * jobq.joining(): the ids of the jobs that this transaction has brought to a group, or back to it: they stand in its line at commit, and
+ * have no place until then. For the views.
  */
 Datum
 jobq_joining(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+	Forgets forgets = find_forgets();
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	for (int i = 0; i < notes.n; i++)
@@ -500,7 +531,7 @@ jobq_joining(PG_FUNCTION_ARGS)
 		Datum value = Int64GetDatum(NOTE(i)->u.row.job_id);
 		bool isnull = false;
 
-		if (NOTE(i)->kind == NOTE_JOIN && find_join(NOTE(i)->u.row.job_id) == i)
+		if ((NOTE(i)->kind == NOTE_JOIN || NOTE(i)->kind == NOTE_PUT_BACK) && !is_forgotten(NOTE(i), &forgets))
 			tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, &value, &isnull);
 	}
 	return (Datum) 0;

@@ -41,8 +41,11 @@ extern void line_left(QueueInfo *queue, const text *key, int64 ord);
 /* The group's settings changed: a ticket that nobody has in hand goes where it belongs now. */
 extern void line_look(QueueInfo *queue, const text *key);
 
-/* Takes back a join of this very transaction. False: there is none. */
-extern bool line_forget(int64 job_id, LineRow *row);
+/*
+ * Takes back that a job joins, or goes back to, its group's line, which this very transaction has noted. *has_place: it has one, in row.
+ * False: nothing is noted.
+ */
+extern bool line_forget(int64 job_id, LineRow *row, bool *has_place);
 
 extern void line_init(void);
 

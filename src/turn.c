@@ -77,34 +77,18 @@ key_of_job(StoreTable *job, Snapshot snapshot, LineRow *row)
 	return key;
 }
 
-static void
-hold_ticket(QueueInfo *queue, const Ticket *ticket, int64 from_ord)
-{
-	StoreTable *held = store_open(TABLE_HELD);
-	HeldRow row;
-
-	memset(&row, 0, sizeof(row));
-	row.group_id = ticket->group_id;
-	row.queue_id = queue->id;
-	row.priority = ticket->priority;
-	row.since = clock_now();
-	row.from_ord = from_ord;
-	store_held_insert(held, &row);
-	store_close(held);
-}
-
 /*
- * Looks at the settings of a group whose ticket we took. False: it may not start a job now, and its ticket is where it belongs. Otherwise
- * *most is cut to the jobs it may start and *settings tells the rest.
+ * Looks at the settings of a group whose ticket we took. False: it may not start a job now, and its ticket is where it belongs, or on its
+ * way. A ticket goes to held only under the group's stripe: otherwise a resume that sees it still in ready would leave it there for ever.
  */
 static bool
-may_start(TurnTables *t, QueueInfo *queue, const Ticket *ticket, const text *key, int64 from_ord, TimestampTz now,
+may_start(TurnTables *t, QueueInfo *queue, const Ticket *ticket, const text *key, TimestampTz now,
 		  GroupSettings *settings)
 {
 	group_settings(&t->group, queue, key, settings);
 	if (settings->paused)
 	{
-		hold_ticket(queue, ticket, from_ord);
+		place_parked(queue, ticket, now);
 		return false;
 	}
 	if (settings->gap > 0)
@@ -116,7 +100,6 @@ may_start(TurnTables *t, QueueInfo *queue, const Ticket *ticket, const text *key
 			place_parked(queue, ticket, free);
 			return false;
 		}
-		group_rate_use(&t->group, queue, key, timestamp_add(now, settings->gap));
 	}
 	return true;
 }
@@ -134,11 +117,13 @@ turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int 
 	GroupSettings settings;
 	TimestampTz now = clock_now();
 	bool special = group_is_special(queue);
+	text *key = NULL;
 	int most = Min(batch, room);
 	int n = 0;
 
 	DEBUG_POINT("group-took");
 	settings.lease = queue->group_lease > 0 ? queue->group_lease : queue->lease;
+	settings.gap = 0;
 	snapshot = store_snapshot();
 	store_line_scan(&scan, line, snapshot, ticket->group_id, ticket->from_ord);
 	while (n < most && store_scan_next(&scan))
@@ -147,22 +132,19 @@ turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int 
 
 		CHECK_FOR_INTERRUPTS();
 		store_line_read(scan.slot, &row);
-		if (n == 0 && special)
+		if (n == 0 && special && (key = key_of_job(open_once(&t->job, TABLE_JOB), snapshot, &row)) != NULL)
 		{
-			text *key = key_of_job(open_once(&t->job, TABLE_JOB), snapshot, &row);
-
-			if (key)
+			if (!may_start(t, queue, ticket, key, now, &settings))
 			{
-				if (!may_start(t, queue, ticket, key, row.ord, now, &settings))
-				{
-					n = -1;
-					break;
-				}
-				most = settings.gap > 0 ? 1 : Min(Min(batch * settings.weight, JOBQ_MAX_LEASE_JOBS), room);
+				n = -1;
+				break;
 			}
+			most = settings.gap > 0 ? 1 : Min(Min(batch * settings.weight, JOBQ_MAX_LEASE_JOBS), room);
 		}
 		if (store_delete(line, &row.tid, false) != TM_Ok)
 			break;
+		if (settings.gap > 0)
+			group_rate_use(&t->group, queue, key, timestamp_add(now, settings.gap));
 		memset(&jobs[n], 0, sizeof(Ticket));
 		jobs[n].job_id = row.job_id;
 		jobs[n].queue_id = queue->id;
@@ -173,7 +155,7 @@ turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int 
 		jobs[n].group_id = ticket->group_id;
 		jobs[n].ord = row.ord;
 		jobs[n].turn_lease = settings.lease;
-		jobs[n].turn_start = special && settings.gap > 0 ? now : DT_NOBEGIN;
+		jobs[n].turn_start = settings.gap > 0 ? now : DT_NOBEGIN;
 		n++;
 	}
 	store_scan_end(&scan);

@@ -5,6 +5,7 @@
 #	bash test/check-all.sh regress isolation      some of them
 #	bash test/check-all.sh tap:'01*'              files of a suite, by shell pattern
 #	bash test/check-all.sh soak                   the long stress test; only when asked for
+#	bash test/check-all.sh groups-soak            the long stress test of ordered groups; the same
 #	bash test/check-all.sh model-soak             the models at larger bounds; the same
 #
 # Suites: lint, regress (sql/), isolation (test/specs/), pgtap (test/pgtap/), tap (test/t/), and the scripts
@@ -19,7 +20,7 @@ export LC_ALL=C.UTF-8
 
 . test/lib/server.sh
 
-ALL_SUITES="lint model regress isolation pgtap tap oracle stress docs demo"
+ALL_SUITES="lint model regress isolation pgtap tap oracle stress groups_stress docs demo"
 passed=0
 failed=0
 failures=()
@@ -36,7 +37,9 @@ scripts_of()
 		model-soak) echo "14400 test/model/run.sh --soak" ;;
 		stress) echo "600 test/stress/run.sh" ;;
 		oracle) echo "300 test/stress/run.sh --self-test" ;;
+		groups_stress) echo "600 test/stress/run.sh --groups" ;;
 		soak) echo "7200 test/stress/run.sh --jobs 100000" ;;
+		groups-soak) echo "3600 test/stress/run.sh --groups --workers 48 --producers 15 --groups-count 5000 --seconds 600 --pace 300" ;;
 		docs) echo "300 test/ci/doc-examples.sh" ;;
 		demo) echo "300 test/demo.sh" ;;
 	esac
@@ -335,13 +338,13 @@ for arg in "$@"; do
 		regress | isolation | pgtap | tap)
 			suite_"$suite" "$pattern"
 			;;
-		lint | model | model-soak | oracle | stress | soak | docs | demo)
+		lint | model | model-soak | oracle | stress | groups_stress | soak | groups-soak | docs | demo)
 			read -r _ script _ <<<"$(scripts_of "$suite")"
 			[ -e "$script" ] || continue
 			suite_script "$suite"
 			;;
 		*)
-			echo "unknown suite: $suite (known: $ALL_SUITES soak model-soak)"
+			echo "unknown suite: $suite (known: $ALL_SUITES soak groups-soak model-soak)"
 			result "suite/$suite" 0 1 0
 			continue
 			;;

@@ -14,7 +14,7 @@ orders=${1:-1000}
 [[ $orders =~ ^[1-9][0-9]{0,5}$ ]] || { echo "usage: demo-groups.sh [ORDERS]" >&2; exit 2; }
 workers=8
 stall=2500000 # microseconds; the lease is 1 s
-time_limit=300 # seconds; for the work itself
+time_limit=150 # seconds; for the work itself
 declare -a pids=() names=() wake=() stopped=()
 failed=0
 

@@ -62,7 +62,7 @@ work()
 # Its result, in the transaction that completes the job: both, or neither.
 effect()
 {
-	sql "UPDATE shop_order SET steps = steps || '$step', tokens = tokens || $token::bigint WHERE id = $order\\; SELECT jobq.complete($id, $token)"
+	sql "UPDATE shop_order SET steps = array_append(steps, '$step'), tokens = array_append(tokens, $token) WHERE id = $order\\; SELECT jobq.complete($id, $token)"
 }
 
 # Renews the leases of the job at hand and of those that come after it, once a third of their time has passed. False: the job at

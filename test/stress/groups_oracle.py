@@ -259,10 +259,9 @@ class GroupOracle(Oracle):
 		first = self.counted_first(lease, i)
 		if sure and (sure[0].kind == 'release' or first == 1):
 			return (1, 1) if sure[0].kind == 'fail' else (0, 0)
-		for b in lease.jobs[:i]:
-			if any(a.sure for a in self.acts_on(b, lease.token, ENDING)):
-				return 0, 0
-		if acts or self.draining(lease, d.call.t0):
+		if any(a.sure and a.job != job.id and a.kind in ENDING for a in self.token_acts[prev.token]):
+			return 0, 0
+		if acts or self.draining(lease, d.call.t1):
 			return 0, 1
 		return {1: (1, 1), 0: (0, 0), None: (0, 1)}[first]
 

@@ -180,10 +180,10 @@ def good(f):
 	f.done(b, f.take(b))
 	# asked to let go
 	a, b = f.put(2)
-	t = f.take([a, b])
-	f.call('admin', 'drain_worker', dict(w='w'), 1)
-	f.act('extend', a, t, 'drain', l=1)
-	f.done(a, t)
+	t = f.take([a, b], 'w9')
+	f.call('admin', 'drain_worker', dict(w='w9'), 1)
+	f.act('extend', a, t, 'drain', 'w9', l=1)
+	f.done(a, t, client='w9')
 	f.done(b, f.take(b, 'w2'), client='w2')
 	# taken and rolled back
 	a, = f.put(1)
@@ -332,8 +332,9 @@ def job_of_a_rolled_back_savepoint_is_in_line(f):
 
 # -- leases and tokens ---------------------------------------------------
 
-@case('two_leases')
+@case('two_leases', 'place', 'stale_accepted')
 def second_lease_of_a_group_beside_the_first(f):
+	# the second lease starts somebody else: the order is broken with it
 	a, b = f.put(2)
 	t = f.take([a])
 	x = f.begin('w')
@@ -344,11 +345,7 @@ def second_lease_of_a_group_beside_the_first(f):
 	f.done(a, t)
 
 
-# the second lease starts somebody else: the order is broken with it
-next(c for c in CASES if c[0] == 'second_lease_of_a_group_beside_the_first')[1].update(('place', 'stale_accepted', 'commit_order'))
-
-
-@case('two_leases', 'two_holders')
+@case('two_leases')
 def same_job_taken_over_too_early(f):
 	a, = f.put(1)
 	f.take(a)
@@ -356,7 +353,7 @@ def same_job_taken_over_too_early(f):
 	f.done(a, f.take(a, 'w2', 2), 2, 'w2')
 
 
-@case('two_leases', 'two_holders')
+@case('two_leases')
 def extended_lease_is_taken_over(f):
 	a, = f.put(1)
 	t = f.take(a)
@@ -366,7 +363,7 @@ def extended_lease_is_taken_over(f):
 	f.done(a, f.take(a, 'w2', 2), 2, 'w2')
 
 
-@case('two_leases', 'two_holders')
+@case('two_leases')
 def marked_lease_is_taken_over_though_its_session_lives(f):
 	a, = f.put(1)
 	f.journal('w5').write('conn')
@@ -385,18 +382,15 @@ def taken_while_another_open_transaction_holds_it(f):
 	f.done(a, u, client='w2')
 
 
-@case('token_order')
+@case('token_order', 'commit_order', 'place', 'stale_accepted', 'two_leases')
 def token_smaller_than_the_one_before(f):
+	# the later lease counts as the earlier one, and all that follows from it
 	a, b = f.put(2)
 	f.tokens += 10
 	high = f.tokens
 	t = f.take(a, token=high)
 	f.done(a, t)
 	f.done(b, f.take(b, token=high - 5))
-
-
-# the later lease counts as the earlier one, and so do all that follows from it
-next(c for c in CASES if c[0] == 'token_smaller_than_the_one_before')[1].update(('commit_order', 'stale_accepted'))
 
 
 @case('token_twice')
@@ -447,8 +441,9 @@ def later_job_of_a_batch_fails_before_the_first_is_done(f):
 	f.state.history[-1]['attempt'] = 2
 
 
-@case('stale_accepted')
+@case('stale_accepted', 'double_end', 'wrong_end')
 def completed_by_a_zombie_of_the_group(f):
+	# two completions of one job are wrong by themselves, too
 	a, b = f.put(2)
 	t = f.take([a, b])
 	f.done(a, t)
@@ -456,10 +451,6 @@ def completed_by_a_zombie_of_the_group(f):
 	u = f.take(b, 'w2', 2)
 	f.act('complete', b, t, True)
 	f.done(b, u, 2, 'w2', False)
-
-
-# two completions of one job are a matter of their own, too
-next(c for c in CASES if c[0] == 'completed_by_a_zombie_of_the_group')[1].add('double_end')
 
 
 @case('stale_accepted')
@@ -480,6 +471,7 @@ def completion_committed_after_the_takeover(f):
 	f.now += 2.1
 	x = f.begin('w')
 	f.complete(a, t, x=x)
+	f.state.effects.append((a, t, 'w.%d' % x))
 	u = f.take(b, 'w2')
 	f.end('w', x, 'c')
 	f.done(b, u, client='w2')
@@ -674,15 +666,12 @@ def job_is_left_in_line(f):
 	f.state.live[a] = dict(queue='hold', u=f.u[a])
 
 
-@case('after_end')
+@case('after_end', 'stale_accepted', 'false_refusal')
 def finished_job_starts_again(f):
+	# nobody can say whose token was good
 	a, = f.put(1)
 	f.done(a, f.take(a))
 	f.act('complete', a, f.take(a, attempt=2), error='JQ001')
-
-
-# how many attempts it had, whose token was good, and which lease it is in follow from that
-next(c for c in CASES if c[0] == 'finished_job_starts_again')[1].update(('attempts', 'stale_accepted', 'false_refusal'))
 
 
 @case('effect')

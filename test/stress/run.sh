@@ -7,7 +7,8 @@
 #	test/stress/run.sh --seed 42          the same random decisions as another run with this seed
 #	test/stress/run.sh --self-test        does the oracle find what is wrong in fabricated runs? needs no server
 #	test/stress/run.sh --groups           ordered groups: a minute; see groups.py for its other options
-#	test/stress/run.sh --groups --workers 48 --producers 15 --groups-count 5000 --seconds 600		the long one
+#	test/stress/run.sh --groups --workers 48 --producers 15 --groups-count 5000 --seconds 600 --pace 300
+#	                                      the long one: 64 clients
 #	also: --workers 8 --producers 3 --pace 700 --crashes 3 --hammer 20000 --seconds S --scheduler-harm auto|on|off
 #	      --rescan auto|on|off
 #
