@@ -4,6 +4,7 @@
 #	make DEBUG=1              with the debug points that the race tests need
 #	make WERROR=1             warnings are errors
 #	make demo                 a demonstration on a throw-away server
+#	make demo-groups          one of ordered groups: 1,000 orders, workers that crash and stall
 #	make check-all            every test; TESTS="regress isolation" for some
 #	make lint / format        conventions / rewrite C files with clang-format
 #	make soak / bench         the long stress tests / the benchmark
@@ -59,6 +60,9 @@ $(EXTENSION)--$(EXTVERSION).sql: $(SQL_PARTS)
 demo:
 	bash test/demo.sh
 
+demo-groups:
+	bash test/demo-groups.sh
+
 check-all:
 	bash test/check-all.sh $(TESTS)
 
@@ -74,4 +78,4 @@ bench:
 format:
 	clang-format-14 -i $(wildcard src/*.[ch] test/bench/*.c)
 
-.PHONY: demo check-all lint soak bench format .force
+.PHONY: demo demo-groups check-all lint soak bench format .force

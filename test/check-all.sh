@@ -20,7 +20,7 @@ export LC_ALL=C.UTF-8
 
 . test/lib/server.sh
 
-ALL_SUITES="lint model regress isolation pgtap tap oracle stress groups_stress docs demo"
+ALL_SUITES="lint model regress isolation pgtap tap oracle stress groups_stress docs demo demo-groups"
 passed=0
 failed=0
 failures=()
@@ -42,6 +42,7 @@ scripts_of()
 		groups-soak) echo "3600 test/stress/run.sh --groups --workers 48 --producers 15 --groups-count 5000 --seconds 600 --pace 300" ;;
 		docs) echo "300 test/ci/doc-examples.sh" ;;
 		demo) echo "300 test/demo.sh" ;;
+		demo-groups) echo "300 test/demo-groups.sh 200" ;;
 	esac
 }
 
@@ -338,7 +339,7 @@ for arg in "$@"; do
 		regress | isolation | pgtap | tap)
 			suite_"$suite" "$pattern"
 			;;
-		lint | model | model-soak | oracle | stress | groups_stress | soak | groups-soak | docs | demo)
+		lint | model | model-soak | oracle | stress | groups_stress | soak | groups-soak | docs | demo | demo-groups)
 			read -r _ script _ <<<"$(scripts_of "$suite")"
 			[ -e "$script" ] || continue
 			suite_script "$suite"

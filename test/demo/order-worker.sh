@@ -48,13 +48,14 @@ begin()
 	sql "SELECT jobq.assert_lease($id, $token)\\; INSERT INTO step_begun (order_id, step, token, worker) VALUES ($order, '$step', $token, '$name')"
 }
 
-# Takes some time; renews the lease meanwhile. False: stop at once.
+# Takes some time; what takes long renews the lease meanwhile. False: stop at once.
 work()
 {
 	local slices=1
 	[ -z "$slow" ] || slices=100
-	while ((slices-- > 0)); do
+	while :; do
 		read -r -t "0.0$((RANDOM % 10 + 10))" -u "$never"
+		((--slices > 0)) || return 0
 		renew || return 1
 	done
 }
@@ -75,7 +76,7 @@ renew()
 	sql "SELECT status FROM jobq.extend_many('{$(commas "${ids[@]:n}")}', '{$(commas "${tokens[@]:n}")}')" || return 1
 	for i in "${!rows[@]}"; do
 		case ${rows[i]} in
-			lost) gone[${tokens[n + i]}]=lost ;;
+			lost) gone[${tokens[n + i]}]=lost ;; # somebody else has the group
 			cancel) [ "$i" != 0 ] || unwanted=1 ;;
 			drain) stop=1 ;; # the job at hand may end, no other begins
 		esac
@@ -102,20 +103,21 @@ while [ -z "$stop" ]; do
 	declare -A gone=() # tokens that are no good any more
 	for n in "${!jobs[@]}"; do
 		read -r id token order step slow <<<"${jobs[n]}"
-		[ -z "${gone[$token]:-}" ] || continue # what comes after a job that did not end is not ours either
 		unwanted=
-		if [ -n "$stop" ]; then
+		if [ -n "${gone[$token]:-}" ]; then
+			: # what comes after a job that did not end is not ours either
+		elif [ -n "$stop" ]; then
 			sql "SELECT jobq.release($id, $token)" # those after it go back with it; after a drain the group has gone already
 			gone[$token]=released
-		elif begin && work && effect; then
-			:
-		elif [ "$sqlstate" = JQ001 ] || [ "${gone[$token]:-}" = lost ]; then
-			gone[$token]=lost
-			sql "INSERT INTO step_refused (order_id, step, token, worker) VALUES ($order, '$step', $token, '$name')"
-		else
+		elif renew && begin && work && effect; then
+			continue
+		elif [ "$sqlstate" = JQ001 ]; then
+			gone[$token]=JQ001
+		elif [ -z "${gone[$token]:-}" ]; then
 			# an error of its own, or somebody asked for the job's end: fail answers to both
 			sql "SELECT jobq.fail($id, $token, 'error $sqlstate')"
 			gone[$token]=failed
 		fi
+		sql "INSERT INTO step_refused (order_id, step, token, worker, said) VALUES ($order, '$step', $token, '$name', '${gone[$token]}')"
 	done
 done
