@@ -1,4 +1,5 @@
 -- Ordered groups: one job at a time in the order of the commits, groups beside each other.
+SET datestyle = ISO;
 
 -- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
 CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$

@@ -1,4 +1,5 @@
 -- Verbs about a group: pause, alter, and hand over; and about jobs that stand in its line.
+SET datestyle = ISO;
 
 -- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
 CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$

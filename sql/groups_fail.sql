@@ -1,4 +1,5 @@
 -- What becomes of a group when its job fails, is given back, or its lease ends.
+SET datestyle = ISO;
 
 -- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
 CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$

@@ -1,4 +1,5 @@
 -- Which group comes next: rates, round robin, big groups apart, waiting.
+SET datestyle = ISO;
 
 -- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
 CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$

@@ -24,7 +24,7 @@ import sys
 
 TIME_LIMIT = 120
 INTERNAL = {"register_database", "settings_changed"}  # no user calls them
-VIEWS = ["queues", "jobs", "workers", "dead_letters"]
+VIEWS = ["queues", "jobs", "groups", "workers", "dead_letters"]
 
 passed = failed = 0
 
