@@ -69,6 +69,7 @@ typedef struct Note
 
 static PendingList notes = {NULL, sizeof(Note), 0, 0};
 static MemoryContext notes_context = NULL;
+static bool closed = false; /* the commit has begun: what is noted now would not be paid */
 
 #define NOTE(i) (&((Note *) notes.items)[i])
 
@@ -79,6 +80,13 @@ new_note(NoteKind kind, QueueInfo *queue, const text *key)
 	Note *last = notes.n > 0 ? NOTE(notes.n - 1) : NULL;
 	text *copy = NULL;
 
+	if (closed)
+		ereport(
+			ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("a group cannot be changed any more: the transaction is being committed"),
+			 errhint(
+				 "Put jobq before other libraries in shared_preload_libraries, so that it comes last in a commit.")));
 	if (notes_context == NULL)
 		notes_context =
 			AllocSetContextCreate(TopMemoryContext, "jobq groups of the transaction", ALLOCSET_DEFAULT_SIZES);
@@ -540,6 +548,8 @@ jobq_joining(PG_FUNCTION_ARGS)
 static void
 xact_callback(XactEvent event, void *arg)
 {
+	/* runs before the callback of xact.c, which has us pay */
+	closed = event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE;
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
 	list_empty(&notes);
