@@ -37,10 +37,11 @@ $$;
 -- Who has been taken. A payload names its job.
 CREATE TABLE hand (n serial, job text, job_id bigint, token bigint);
 -- Takes jobs; says which, those of one lease side by side and leases divided by bars, with the attempt where it is not the first.
+-- Jobs of no group come last: whether they or the groups were looked at first is a matter of turns.
 CREATE FUNCTION take(queue text, max_jobs int DEFAULT 1, batch int DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL, wait interval DEFAULT '0')
 	RETURNS text LANGUAGE sql AS $$
 	WITH d AS MATERIALIZED (
-		SELECT payload #>> '{}' AS job, job_id, token, attempt, ordinality AS n
+		SELECT payload #>> '{}' AS job, job_id, token, attempt, ordinality + CASE WHEN group_key IS NULL THEN 10000 ELSE 0 END AS n
 		FROM jobq.dequeue($1, $2, $5, $4, $6, $3) WITH ORDINALITY),
 	h AS (INSERT INTO hand (job, job_id, token) SELECT job, job_id, token FROM d ORDER BY n)
 	SELECT coalesce(string_agg(jobs, ' | ' ORDER BY n), 'nothing')
@@ -75,7 +76,7 @@ $$;
 CREATE FUNCTION id(job text) RETURNS bigint LANGUAGE sql AS $$SELECT job_id FROM jobq.jobs WHERE payload = to_jsonb($1)$$;
 -- Groups and jobs without what differs from run to run.
 CREATE VIEW groups AS SELECT queue, group_key, state, pending, holder, token IS NOT NULL AND lease_until > now() AS leased, wake_at > now() AS waits,
-	regexp_replace(blocked_reason, '\d+', 'N') AS blocked_reason FROM jobq.groups;
+	regexp_replace(blocked_reason, '\d+', 'N') AS blocked_reason FROM jobq.groups ORDER BY 1, 2;
 CREATE VIEW jobs AS SELECT queue, payload #>> '{}' AS job, state, attempt, group_key, run_at > now() AS waits, worker, last_error FROM jobq.jobs ORDER BY job_id;
 CREATE VIEW counts AS SELECT queue, ready, delayed, active, dead, completed_total AS completed, failed_total AS failed, retried_total AS retried
 	FROM jobq.queues ORDER BY queue;
@@ -94,8 +95,8 @@ SELECT count(*) FROM jobq.enqueue_many('work', '["a1", "a2", "a3", "b1", "b2", "
 SELECT * FROM groups;
 SELECT * FROM jobs;
 SELECT * FROM counts;
-SELECT take('work') FROM generate_series(1, 5) n;
-SELECT * FROM groups ORDER BY 2;
+SELECT string_agg(job, ' ' ORDER BY job) FROM (SELECT take('work') AS job FROM generate_series(1, 5) n) t;
+SELECT * FROM groups;
 SELECT done('a1');
 SELECT take('work'), take('work');
 SELECT done('b1'), done('a2');
@@ -155,16 +156,21 @@ SELECT h.job, s.status FROM jobq.complete_many((SELECT array_agg(job_id ORDER BY
 SELECT h.job, s.status FROM jobq.complete_many((SELECT array_agg(job_id ORDER BY n DESC) FROM hand WHERE job ~ '^[CD]'),
 	(SELECT array_agg(token ORDER BY n DESC) FROM hand WHERE job ~ '^[CD]')) s JOIN hand h USING (job_id) ORDER BY 1;
 SELECT * FROM left_over;
--- complete_and_dequeue lets the group go at its commit: the next job is one of another group, or comes with the next call
-SELECT count(*) FROM jobq.enqueue_many('batch', '["E1", "F1", "E2", "E3"]', group_keys => '{e,f,e,e}');
+-- complete_and_dequeue: the next job is one of a group that waits, else of its own, under a new lease
+SELECT count(*) FROM jobq.enqueue_many('batch', '["E1", "F1", "E2", "E3", "E4"]', group_keys => '{e,f,e,e,e}');
 SELECT payload, job_id, token FROM jobq.complete_and_dequeue(NULL, NULL, 'batch') \gset
 SELECT payload, job_id, token > :token AS newer, token FROM jobq.complete_and_dequeue(:job_id, :token, 'batch', group_batch => 2) \gset
 SELECT :'payload' AS payload, :'newer' AS newer;
 SELECT min(payload::text) AS first, min(job_id) AS job_id, max(job_id) AS last_id, min(token) AS token, count(*) FROM jobq.complete_and_dequeue(:job_id, :token, 'batch', max_jobs => 10, group_batch => 2) \gset
 SELECT :'first' AS first, :'count' AS count;
 SELECT outcome(format('SELECT count(*) FROM jobq.complete_and_dequeue(%s, %s, ''batch'')', :last_id, :token));
+-- not before the batch is done
 SELECT payload FROM jobq.complete_and_dequeue(:job_id, :token, 'batch');
-SELECT payload FROM jobq.complete_and_dequeue(:last_id, :token, 'batch');
+SELECT payload, job_id, token > :token AS newer, token FROM jobq.complete_and_dequeue(:last_id, :token, 'batch') \gset
+SELECT :'payload' AS payload, :'newer' AS newer;
+SELECT group_key, state, pending FROM groups;
+SELECT outcome(format('SELECT jobq.complete(%s, %s)', :last_id, :token));
+SELECT payload FROM jobq.complete_and_dequeue(:job_id, :token, 'batch');
 SELECT * FROM left_over;
 SELECT n, outcome('SELECT count(*) FROM jobq.dequeue(''batch'', group_batch => ' || n || ')') FROM unnest('{0,-1,65,"NULL",64}'::text[]) n;
 
@@ -405,7 +411,7 @@ PREPARE TRANSACTION 'regress_jobq_groups';
 BEGIN;
 SELECT jobq.pause_group('work', 'p');
 PREPARE TRANSACTION 'regress_jobq_groups';
-SELECT * FROM groups ORDER BY 2;
+SELECT * FROM groups;
 SELECT done('p2');
 -- what touches no group may
 BEGIN;
@@ -414,13 +420,15 @@ PREPARE TRANSACTION 'regress_jobq_groups';
 COMMIT PREPARED 'regress_jobq_groups';
 CALL becomes_true('SELECT count(*) = 1 FROM jobq.jobs WHERE payload = ''"p6"'' AND state = ''ready''');
 CALL becomes_true('SELECT exact FROM jobq.queues WHERE queue = ''work''');
-SELECT take('work', 10, wait => '30 s');
-SELECT done('p3'), done('p5'), done('p6');
+SELECT take('work', 2);
+SELECT done('p3'), done('p5');
 SELECT take('work'), done('p4');
+SELECT take('work', wait => '30 s'), done('p6');
 
 -- A queue can be purged, renamed and dropped with its groups.
 SELECT jobq.create_queue('gone');
-SELECT count(*) FROM jobq.enqueue_many('gone', '["q1", "q2", "r1", "s1", "s2", "free"]', group_keys => '{q,q,r,s,s,NULL}');
+SELECT count(*) FROM jobq.enqueue_many('gone', '["q1", "q2", "r1", "s1", "s2"]', group_keys => '{q,q,r,s,s}');
+SELECT jobq.enqueue('gone', '"free"', priority => 1) > 0 AS job;
 SELECT jobq.enqueue('gone', '"q3"', group_key => 'q', delay => '1 h') > 0 AS job;
 SELECT take('gone', 2);
 SELECT jobq.rename_queue('gone', 'renamed');

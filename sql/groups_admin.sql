@@ -37,10 +37,11 @@ $$;
 -- Who has been taken. A payload names its job.
 CREATE TABLE hand (n serial, job text, job_id bigint, token bigint);
 -- Takes jobs; says which, those of one lease side by side and leases divided by bars, with the attempt where it is not the first.
+-- Jobs of no group come last: whether they or the groups were looked at first is a matter of turns.
 CREATE FUNCTION take(queue text, max_jobs int DEFAULT 1, batch int DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL, wait interval DEFAULT '0')
 	RETURNS text LANGUAGE sql AS $$
 	WITH d AS MATERIALIZED (
-		SELECT payload #>> '{}' AS job, job_id, token, attempt, ordinality AS n
+		SELECT payload #>> '{}' AS job, job_id, token, attempt, ordinality + CASE WHEN group_key IS NULL THEN 10000 ELSE 0 END AS n
 		FROM jobq.dequeue($1, $2, $5, $4, $6, $3) WITH ORDINALITY),
 	h AS (INSERT INTO hand (job, job_id, token) SELECT job, job_id, token FROM d ORDER BY n)
 	SELECT coalesce(string_agg(jobs, ' | ' ORDER BY n), 'nothing')
@@ -75,7 +76,7 @@ $$;
 CREATE FUNCTION id(job text) RETURNS bigint LANGUAGE sql AS $$SELECT job_id FROM jobq.jobs WHERE payload = to_jsonb($1)$$;
 -- Groups and jobs without what differs from run to run.
 CREATE VIEW groups AS SELECT queue, group_key, state, pending, holder, token IS NOT NULL AND lease_until > now() AS leased, wake_at > now() AS waits,
-	regexp_replace(blocked_reason, '\d+', 'N') AS blocked_reason FROM jobq.groups;
+	regexp_replace(blocked_reason, '\d+', 'N') AS blocked_reason FROM jobq.groups ORDER BY 1, 2;
 CREATE VIEW jobs AS SELECT queue, payload #>> '{}' AS job, state, attempt, group_key, run_at > now() AS waits, worker, last_error FROM jobq.jobs ORDER BY job_id;
 CREATE VIEW counts AS SELECT queue, ready, delayed, active, dead, completed_total AS completed, failed_total AS failed, retried_total AS retried
 	FROM jobq.queues ORDER BY queue;
@@ -438,6 +439,13 @@ BEGIN;
 SELECT jobq.drain_worker('stays');
 ROLLBACK;
 SELECT extended('m1'), done('m1');
+-- who is asked to hand over and completes with complete_and_dequeue lets go, too
+SELECT count(*) FROM jobq.enqueue_many('work', '["m2", "m3"]', group_keys => '{m,m}');
+SELECT take('work', worker => 'leaves');
+SELECT jobq.drain_worker('leaves');
+SELECT count(d.job_id) FROM (SELECT * FROM hand ORDER BY n DESC LIMIT 1) h, jobq.complete_and_dequeue(h.job_id, h.token, 'work', worker => 'leaves') d;
+SELECT group_key, state, holder FROM groups;
+CALL drain('work', NULL);
 
 -- A copy of a database that is adopted has its groups as they were, the leased ones ready again.
 SELECT count(*) FROM jobq.enqueue_many('work', '["n1", "n2", "n3", "o1", "p1"]', group_keys => '{n,n,n,o,p}');

@@ -37,10 +37,11 @@ $$;
 -- Who has been taken. A payload names its job.
 CREATE TABLE hand (n serial, job text, job_id bigint, token bigint);
 -- Takes jobs; says which, those of one lease side by side and leases divided by bars, with the attempt where it is not the first.
+-- Jobs of no group come last: whether they or the groups were looked at first is a matter of turns.
 CREATE FUNCTION take(queue text, max_jobs int DEFAULT 1, batch int DEFAULT 1, worker text DEFAULT NULL, lease interval DEFAULT NULL, wait interval DEFAULT '0')
 	RETURNS text LANGUAGE sql AS $$
 	WITH d AS MATERIALIZED (
-		SELECT payload #>> '{}' AS job, job_id, token, attempt, ordinality AS n
+		SELECT payload #>> '{}' AS job, job_id, token, attempt, ordinality + CASE WHEN group_key IS NULL THEN 10000 ELSE 0 END AS n
 		FROM jobq.dequeue($1, $2, $5, $4, $6, $3) WITH ORDINALITY),
 	h AS (INSERT INTO hand (job, job_id, token) SELECT job, job_id, token FROM d ORDER BY n)
 	SELECT coalesce(string_agg(jobs, ' | ' ORDER BY n), 'nothing')
@@ -75,7 +76,7 @@ $$;
 CREATE FUNCTION id(job text) RETURNS bigint LANGUAGE sql AS $$SELECT job_id FROM jobq.jobs WHERE payload = to_jsonb($1)$$;
 -- Groups and jobs without what differs from run to run.
 CREATE VIEW groups AS SELECT queue, group_key, state, pending, holder, token IS NOT NULL AND lease_until > now() AS leased, wake_at > now() AS waits,
-	regexp_replace(blocked_reason, '\d+', 'N') AS blocked_reason FROM jobq.groups;
+	regexp_replace(blocked_reason, '\d+', 'N') AS blocked_reason FROM jobq.groups ORDER BY 1, 2;
 CREATE VIEW jobs AS SELECT queue, payload #>> '{}' AS job, state, attempt, group_key, run_at > now() AS waits, worker, last_error FROM jobq.jobs ORDER BY job_id;
 CREATE VIEW counts AS SELECT queue, ready, delayed, active, dead, completed_total AS completed, failed_total AS failed, retried_total AS retried
 	FROM jobq.queues ORDER BY queue;
@@ -179,7 +180,7 @@ SELECT * FROM left_over;
 SELECT jobq.create_queue('round');
 SELECT count(*) FROM jobq.enqueue_many('round', (SELECT jsonb_agg('big' || n) FROM generate_series(1, 10000) n), group_keys => (SELECT array_agg('big'::text) FROM generate_series(1, 10000) n));
 SELECT count(*) FROM jobq.enqueue_many('round', (SELECT jsonb_agg('small' || n) FROM generate_series(1, 10) n), group_keys => (SELECT array_agg('s' || n) FROM generate_series(1, 10) n));
-TRUNCATE starts;
+TRUNCATE starts RESTART IDENTITY;
 CALL run('round', 12);
 SELECT string_agg(job, ' ' ORDER BY n) AS jobs FROM starts;
 -- the big one in somebody's hands, or its head failing: a free group's job comes at once
@@ -194,7 +195,7 @@ SELECT group_key, state, pending FROM groups;
 SELECT jobq.purge_queue('round');
 SELECT count(*) FROM jobq.enqueue_many('round', (SELECT jsonb_agg('u' || n) FROM generate_series(1, 200) n));
 SELECT count(*) FROM jobq.enqueue_many('round', (SELECT jsonb_agg('g' || n) FROM generate_series(1, 200) n), group_keys => (SELECT array_agg('g' || n) FROM generate_series(1, 200) n));
-TRUNCATE starts;
+TRUNCATE starts RESTART IDENTITY;
 CALL run('round', 40);
 SELECT count(*) FILTER (WHERE job ~ 'u') BETWEEN 5 AND 35 AS both,
 	string_agg(job, ' ' ORDER BY n) FILTER (WHERE job ~ 'u') = string_agg('u' || u, ' ' ORDER BY n) FILTER (WHERE job ~ 'u') AS in_order
@@ -202,8 +203,7 @@ SELECT count(*) FILTER (WHERE job ~ 'u') BETWEEN 5 AND 35 AS both,
 SELECT jobq.purge_queue('round');
 -- the more urgent comes first, in a group or not
 SELECT jobq.enqueue('round', to_jsonb('p' || n), priority => 100 - n, group_key => CASE WHEN n % 2 = 0 THEN 'p' || n END) > 0 AS job FROM generate_series(1, 6) n;
-SELECT take('round', 6);
-SELECT done('p' || n) FROM generate_series(1, 6) n;
+CALL drain('round', NULL);
 SELECT * FROM left_over;
 
 -- isolate_above: groups with more jobs in line are served apart, one claim in 16 as long as there are others.
@@ -213,7 +213,7 @@ SELECT count(*) FROM jobq.enqueue_many('apart', (SELECT jsonb_agg('big' || n) FR
 SELECT count(*) FROM jobq.enqueue_many('apart', (SELECT jsonb_agg('five'::text) FROM generate_series(1, 5) n), group_keys => (SELECT array_agg('five'::text) FROM generate_series(1, 5) n));
 SELECT count(*) FROM jobq.enqueue_many('apart', (SELECT jsonb_agg('s' || n) FROM generate_series(1, 60) n), group_keys => (SELECT array_agg('s' || n) FROM generate_series(1, 60) n));
 SELECT lane, count(*) FROM jobq.ready GROUP BY 1 ORDER BY 1;
-TRUNCATE starts;
+TRUNCATE starts RESTART IDENTITY;
 CALL run('apart', 48);
 SELECT count(*) FILTER (WHERE job ~ 'big') BETWEEN 2 AND 4 AS one_in_16, bool_and(job <> 'big1' OR n < 18) AS soon FROM starts;
 -- alone, it is served at once
@@ -223,7 +223,7 @@ SELECT take('apart', 10, 2);
 SELECT done('huge1'), done('huge2');
 SELECT lane FROM jobq.ready;
 -- and it is one of the others again a few turns after it has become small
-TRUNCATE starts;
+TRUNCATE starts RESTART IDENTITY;
 CALL run('apart', 37);
 SELECT string_agg(job, ' ' ORDER BY n) = (SELECT string_agg('huge' || n, ' ' ORDER BY n) FROM generate_series(3, 39) n) AS in_order FROM starts;
 SELECT take('apart'), done('huge40');
@@ -241,6 +241,52 @@ SELECT jobq.resume_group('apart', 'back');
 SELECT take('apart', 10, 10);
 SELECT jobq.drop_queue('apart', force => true);
 SELECT * FROM left_over;
+SELECT * FROM jobq.verify();
+
+-- complete_and_dequeue goes on with its own group where a claim by anybody else would.
+SELECT jobq.create_queue('cad', group_lease => '5 min');
+SELECT jobq.create_queue('else');
+CREATE FUNCTION next(job text, queue text DEFAULT 'cad', batch int DEFAULT 1, max_jobs int DEFAULT 10) RETURNS text LANGUAGE sql AS $$
+	WITH h AS (SELECT * FROM hand WHERE hand.job = $1 ORDER BY n DESC LIMIT 1),
+	d AS MATERIALIZED (SELECT payload #>> '{}' AS job, d.job_id, d.token, d.attempt FROM h, jobq.complete_and_dequeue(h.job_id, h.token, $2, max_jobs => $4, worker => 'w', group_batch => $3) d),
+	i AS (INSERT INTO hand (job, job_id, token) SELECT job, job_id, token FROM d)
+	SELECT coalesce(string_agg(job || CASE WHEN attempt > 1 THEN '(' || attempt || ')' ELSE '' END, ' '), 'nothing') FROM d
+$$;
+SELECT count(*) FROM jobq.enqueue_many('cad', (SELECT jsonb_agg('a' || n) FROM generate_series(1, 30) n), group_keys => (SELECT array_agg('a'::text) FROM generate_series(1, 30) n));
+SELECT take('cad', worker => 'w'), next('a1');
+SELECT jobq.pause_group('cad', 'a');
+SELECT next('a2');
+SELECT * FROM groups;
+SELECT jobq.resume_group('cad', 'a');
+SELECT take('cad', worker => 'w');
+SELECT jobq.cancel(id('a4')), jobq.cancel(id('a5')), jobq.cancel(id('a6'));
+SELECT next('a3');
+SELECT jobq.alter_group('cad', 'a', rate_limit => 1, rate_interval => '1 h');
+SELECT next('a7');
+SELECT jobq.enqueue('cad', '"limited"', group_key => 'a') > 0 AS job;
+SELECT next('a8');
+SELECT * FROM groups;
+SELECT jobq.alter_group('cad', 'a', reset => '{rate_limit,rate_interval}');
+SELECT * FROM groups;
+SELECT take('cad', worker => 'w'), next('a9', 'else');
+SELECT * FROM groups;
+SELECT take('cad', worker => 'w');
+SELECT jobq.pause_queue('cad');
+SELECT next('a10');
+SELECT jobq.resume_queue('cad');
+SELECT take('cad', worker => 'w');
+SELECT next('a11', batch => 3);
+SELECT lease_until - now() > '4 min' AS groups_own FROM jobq.groups;
+SELECT next('a12', batch => 3);
+SELECT done('a13');
+SELECT jobq.alter_group('cad', 'a', weight => 2);
+SELECT next('a14', batch => 3);
+SELECT jobq.reschedule(id('a25'), priority => 5);
+SELECT jobq.enqueue('cad', '"b1"', priority => 500, group_key => 'b') > 0;
+SELECT released('a15');
+SELECT take('cad', 1), next('b1');
+SELECT * FROM groups;
+SELECT jobq.drop_queue('cad', force => true), jobq.drop_queue('else');
 SELECT * FROM jobq.verify();
 
 -- Whoever waits is woken by what makes a group ready: a backoff that is over, a resume, the end of a pause, of a block, of a rate.

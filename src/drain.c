@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
@@ -27,6 +28,11 @@
 #include "xact.h"
 
 #define MAX_STEP 10000
+
+/* When the scheduler is to look at what this transaction asks for; told at commit, since it would see nothing of it before. */
+static TimestampTz asked = DT_NOEND;
+static DbSlot *asked_db = NULL;
+static bool looking = false; /* drain_at was taken out of shared memory */
 
 /* Marks leases of groups of a worker until `step` are marked; returns how many it holds in all. Passes over those in somebody's hands. */
 static int64
@@ -118,11 +124,31 @@ jobq_drain_worker(PG_FUNCTION_ARGS)
 	spi_end(&scope);
 	if (held > 0)
 	{
-		look_at(db, timestamp_add(clock_now(), pause));
-		shmem_wake_scheduler(db);
+		asked = Min(asked, timestamp_add(clock_now(), pause));
+		asked_db = db;
 	}
 	xact_verb_end(false);
 	PG_RETURN_INT64(held);
+}
+
+static void
+xact_callback(XactEvent event, void *arg)
+{
+	if (TIMESTAMP_IS_NOEND(asked) || (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT))
+		return;
+	if (event == XACT_EVENT_COMMIT)
+	{
+		look_at(asked_db, asked);
+		shmem_wake_scheduler(asked_db);
+	}
+	asked = DT_NOEND;
+}
+
+/* Registers the callback. Called once, from _PG_init. */
+void
+drain_init(void)
+{
+	RegisterXactCallback(xact_callback, NULL);
 }
 
 /* When the next worker is to hand over more. */
@@ -135,6 +161,15 @@ drain_due(Maintain *m)
 	at = m->db->drain_at;
 	SpinLockRelease(&m->db->mutex);
 	return at;
+}
+
+/* Has a look that did not come to its end repeated. */
+void
+drain_undo(Maintain *m)
+{
+	if (looking)
+		look_at(m->db, clock_now());
+	looking = false;
 }
 
 /* Marks the next leases of every worker that hands over, and forgets those that have none left. */
@@ -152,12 +187,16 @@ drain_run(Maintain *m)
 	text **workers;
 	int *steps;
 
-	if (!maintain_begin(m))
-		return;
-	/* whoever asks from here on is looked at again */
+	/* before the snapshot: whoever asks from here on is looked at again */
 	SpinLockAcquire(&m->db->mutex);
 	m->db->drain_at = DT_NOEND;
 	SpinLockRelease(&m->db->mutex);
+	looking = true;
+	if (!maintain_begin(m))
+	{
+		drain_undo(m);
+		return;
+	}
 	spi_begin(&scope);
 	n = (int) spi_run(&requests, NULL, NULL);
 	workers = palloc(Max(n, 1) * sizeof(text *));
@@ -179,5 +218,6 @@ drain_run(Maintain *m)
 	}
 	spi_end(&scope);
 	maintain_end(m);
+	looking = false;
 	look_at(m->db, next);
 }

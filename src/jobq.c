@@ -13,6 +13,7 @@
 #include "jobq.h"
 #include "launcher.h"
 #include "line.h"
+#include "maintain.h"
 #include "meta.h"
 #include "shmem.h"
 #include "xact.h"
@@ -37,6 +38,7 @@ _PG_init(void)
 	meta_init();
 	xact_init();
 	line_init();
+	drain_init();
 	if (!IsBinaryUpgrade)
 		launcher_register();
 }

@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/ipc.h"
 #include "utils/timestamp.h"
@@ -46,10 +47,20 @@ session_ends(int code, Datum arg)
 	shmem_wake_scheduler(db);
 }
 
+/* When the server began to run; 0 in recovery. The launcher notes it, or whoever comes first: it may find no place to run. */
+static TimestampTz
+running_since(void)
+{
+	if (jobq_shared->running_since == 0 && !RecoveryInProgress())
+		jobq_shared->running_since = clock_now();
+	return jobq_shared->running_since;
+}
+
 /* The key to mark a group's lease with; 0 when the session does not want it. */
 int64
 liveness_key(DbSlot *db)
 {
+	(void) running_since();
 	if (!jobq_session_liveness)
 		return 0;
 	if (my_key == 0)
@@ -65,7 +76,7 @@ liveness_key(DbSlot *db)
 static bool
 is_from_before(const Lease *lease)
 {
-	TimestampTz since = jobq_shared->running_since;
+	TimestampTz since = running_since();
 
 	return since == 0 || lease->started < since;
 }
@@ -86,11 +97,9 @@ liveness_has_ended(const Lease *lease)
 TimestampTz
 liveness_grace(const Lease *lease)
 {
-	TimestampTz since = jobq_shared->running_since;
+	TimestampTz since = running_since();
 
 	if (lease->group_id == 0 || !is_from_before(lease))
 		return DT_NOBEGIN;
-	if (since == 0)
-		since = clock_now();
 	return timestamp_add(since, Min(lease->lease_until - lease->started, START_GRACE));
 }

@@ -60,7 +60,7 @@ static const MaintainStep steps[] = {
 	{"promote due jobs", promote_due, promote_run, promote_undo},
 	{"end expired leases", expire_due, expire_run, expire_undo},
 	{"take over from ended sessions", take_over_due, take_over_run, take_over_undo},
-	{"hand groups over", drain_due, drain_run, NULL},
+	{"hand groups over", drain_due, drain_run, drain_undo},
 	{"count rolled back claims", rolled_back_due, rolled_back_run, rolled_back_undo},
 	{"notify listeners", notify_due, notify_run, notify_undo},
 	{"recount", recount_due, recount_run, recount_undo},

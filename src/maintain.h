@@ -77,8 +77,10 @@ extern void rolled_back_run(Maintain *m);
 extern void rolled_back_undo(Maintain *m);
 
 /* drain.c */
+extern void drain_init(void);
 extern TimestampTz drain_due(Maintain *m);
 extern void drain_run(Maintain *m);
+extern void drain_undo(Maintain *m);
 
 /* trim.c */
 extern TimestampTz trim_due(Maintain *m);

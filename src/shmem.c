@@ -212,6 +212,7 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 	slot->notify_pending = false;
 	SpinLockRelease(&slot->mutex);
 	pg_atomic_write_u32(&slot->dropping, 0);
+	pg_atomic_write_u32(&slot->turn, 0);
 	LWLockRelease(&slot->cursor_lock);
 }
 

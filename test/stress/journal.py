@@ -162,7 +162,10 @@ class Journals:
 
 	def settle(self, markers):
 		"""Replaces unknown fates by what the marker rows say. Yields (xact, text) where a marker contradicts the client."""
+		crashes = sorted(e['t1'] for e in self.events_of('crash') if 't1' in e)
 		for x in self.xacts:
+			# whatever became of it, a transaction does not outlive the server
+			x.t1 = min([x.t1] + [t1 for t1 in crashes if t1 > x.t0])
 			if not x.marker:
 				continue
 			there = x.key in markers

@@ -43,7 +43,7 @@ my $second = standby('second', $first, 'backup');
 $first->wait_for_catchup($second);
 
 # What the views show is what the primary has; nothing that writes runs; nothing waits.
-for my $view (qw(queues jobs workers dead_letters))
+for my $view (qw(queues jobs groups workers dead_letters))
 {
 	my $query = "SELECT row_to_json(v) FROM (SELECT * FROM jobq.$view ORDER BY 1, 2) v";
 	if ($view eq 'queues')
@@ -53,7 +53,7 @@ for my $view (qw(queues jobs workers dead_letters))
 	}
 	is($second->safe_psql('postgres', $query), $first->safe_psql('postgres', $query), "view $view shows what the primary has");
 }
-my %reads = map { $_ => 1 } qw(job explain_job verify queue_counts);
+my %reads = map { $_ => 1 } qw(job explain_job verify queue_counts joining);
 for (jobq_calls($first))
 {
 	my ($name, $call) = @$_;

@@ -8,7 +8,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = jobq_node('main');
-my @calls = jobq_calls($node);
+# joining() needs nothing of the library's state: the views that ask it can be read in any case
+my @calls = grep { $_->[0] ne 'joining' } jobq_calls($node);
 cmp_ok(scalar @calls, '>=', 35, 'the functions are found in the catalog');
 $node->safe_psql('postgres', q{SELECT jobq.create_queue('q'); SELECT jobq.enqueue('q') FROM generate_series(1, 3)});
 my ($id, $token) = split /\|/, $node->safe_psql('postgres', q{SELECT job_id, token FROM jobq.dequeue('q')});
