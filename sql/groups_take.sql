@@ -256,6 +256,7 @@ SELECT count(*) FROM jobq.enqueue_many('cad', (SELECT jsonb_agg('a' || n) FROM g
 SELECT take('cad', worker => 'w'), next('a1');
 SELECT jobq.pause_group('cad', 'a');
 SELECT next('a2');
+CALL becomes_true('SELECT NOT EXISTS (SELECT FROM groups WHERE state = ''WAIT'' AND blocked_reason = ''paused'')');
 SELECT * FROM groups;
 SELECT jobq.resume_group('cad', 'a');
 SELECT take('cad', worker => 'w');

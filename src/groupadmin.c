@@ -176,7 +176,8 @@ set_paused(FunctionCallInfo fcinfo, DbSlot *db, bool paused)
 	if (!paused)
 		drop_empty_settings(values);
 	spi_end(&scope);
-	line_look(group.queue, group.key);
+	if (paused || !turn_unpause(group.queue, group.key))
+		line_look(group.queue, group.key);
 	xact_verb_end(false);
 }
 
@@ -214,18 +215,17 @@ jobq_unblock_group(PG_FUNCTION_ARGS)
 	const char *head = PG_ARGISNULL(2) ? "retry" : text_to_cstring(PG_GETARG_TEXT_PP(2));
 	bool retry = strcmp(head, "retry") == 0;
 	HeldRow held;
-	bool blocked;
 
 	if (!retry && strcmp(head, "skip") != 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid head \"%s\"", head),
 						errhint("It is retry or skip.")));
-	blocked = retry ? turn_blocked_by(group.queue, group.key, &held) : turn_unblock(group.queue, group.key, 0, &held);
-	if (!blocked)
+	/* the ticket first: who ends the block at the same time is waited for */
+	if (!turn_unblock(group.queue, group.key, 0, &held))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("group \"%s\" of queue \"%s\" is not blocked", text_to_cstring(group.key), group.queue->name),
 				 errhint("The view jobq.groups shows what it waits for.")));
-	if (retry && !redrive_one(group.queue, held.dead_job))
+	if (retry && !redrive_held(group.queue, &held))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("job " INT64_FORMAT ", which blocks group \"%s\" of queue \"%s\", is no dead letter any more",

@@ -136,6 +136,30 @@ take_ticket(Work *w)
 	return true;
 }
 
+/*
+ * The group of a job that left the line may have waited for it: takes the group's ticket out of delayed then, and gives it back at commit.
+ * Waits for who has it in hand. False: it does not wait, or for another.
+ */
+static bool
+end_wait(Work *w, const text *key)
+{
+	StoreTable *delayed = open_once(&w->retire.delayed, TABLE_DELAYED);
+	LineAfter after = {.lane = LANE_GROUP, .not_before = DT_NOBEGIN};
+	Snapshot snapshot = store_snapshot();
+	LineRow head;
+	Ticket ticket;
+	bool taken =
+		store_ticket_of_group(TABLE_DELAYED, delayed, snapshot, w->row.group_id, &ticket) &&
+		(!store_line_head(w->line, snapshot, w->row.group_id, ticket.from_ord, &head) || head.ord >= w->row.ord);
+
+	store_snapshot_done(snapshot);
+	if (!taken || store_delete(delayed, &ticket.tid, true) != TM_Ok)
+		return false;
+	after.from_ord = ticket.from_ord;
+	line_let_go(w->queue, key, w->row.group_id, &after);
+	return true;
+}
+
 /* Takes a job out of its group's line. False: it is not there. Waits for who is taking or cancelling it. */
 static bool
 leave_line(Work *w, int64 id)
@@ -163,7 +187,8 @@ leave_line(Work *w, int64 id)
 	if (!taken || store_delete(line, &w->row.tid, true) != TM_Ok)
 		return false;
 	xact_count(w->queue, COUNT_READY, -1);
-	line_left(w->queue, DatumGetTextPP(key), w->row.ord);
+	if (!end_wait(w, DatumGetTextPP(key)))
+		line_left(w->queue, DatumGetTextPP(key), w->row.ord);
 	w->ticket.attempt = w->row.attempt;
 	w->was_in_line = true;
 	return true;

@@ -192,7 +192,7 @@ line_reclaim(QueueInfo *queue, Ticket *ticket)
 	bool found;
 
 	if (note == NULL || note->kind != NOTE_LET_GO || note->queue_id != queue->id ||
-		note->subid != GetCurrentSubTransactionId() || note->u.after.dead_job != 0 ||
+		note->subid != GetCurrentSubTransactionId() || note->u.after.dead_job != 0 || note->u.after.drain ||
 		!TIMESTAMP_IS_NOBEGIN(note->u.after.not_before) || has_put_back(note))
 		return false;
 	line = store_open(TABLE_LINE);

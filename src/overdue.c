@@ -111,8 +111,13 @@ end_turn(Retire *retire, QueueInfo *queue, Lease *row, Snapshot snapshot, TupleT
 
 		if (!store_job_fetch(retire->job, snapshot, row->job_ids[i], &row->job_tids[i], job))
 			continue;
-		if (unfinished++ > 0 || row->cancel & (UINT64CONST(1) << i))
+		if (unfinished++ > 0)
 			turn_return(&e, i, job, &attempt, DT_NOBEGIN);
+		else if (row->cancel & (UINT64CONST(1) << i))
+		{
+			turn_saw(&e, job);
+			(void) retire_finish(retire, queue, job, 'x', &attempt);
+		}
 		else
 			(void) turn_fail(&e, i, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
 	}

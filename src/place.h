@@ -15,6 +15,7 @@ typedef struct LineAfter
 	int16 lane;             /* that it came from */
 	TimestampTz not_before; /* the group waits until then; DT_NOBEGIN: not at all */
 	int64 dead_job;         /* blocks the group; 0: none */
+	bool drain;             /* the holder was asked to let go: it does not go on with the group */
 	int64 dead_ord;         /* its place */
 } LineAfter;
 

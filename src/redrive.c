@@ -41,6 +41,7 @@ typedef struct Redrive
 	MemoryContext row; /* reset after each */
 	int64 count;
 	int64 limit;
+	const HeldRow *held; /* ticket of the group that the dead letter blocks, which we took; NULL: not said */
 } Redrive;
 
 /* A member of a JSON object, or NULL */
@@ -151,7 +152,11 @@ back_to_its_place(Redrive *r, TupleTableSlot *job)
 	HeldRow held = {0};
 	LineRow row = {0};
 
-	if (isnull || !turn_unblock(r->from, DatumGetTextPP(key), id, &held))
+	if (isnull)
+		return false;
+	if (r->held)
+		held = *r->held;
+	else if (!turn_unblock(r->from, DatumGetTextPP(key), id, &held))
 		return false;
 	if (r->from != r->to)
 		return false; /* it starts anew in another queue, and its group goes on without it */
@@ -238,14 +243,19 @@ redrive_end(Redrive *r)
 	MemoryContextDelete(r->row);
 }
 
-/* Redrives one dead letter. False: there is none of that id in the queue, or another session has it in hand. */
+/*
+ * Redrives the dead letter that blocks a group, whose ticket the caller has taken out of held. False: it is not there, or another session
+ * has it in hand.
+ */
 bool
-redrive_one(QueueInfo *queue, int64 id)
+redrive_held(QueueInfo *queue, const HeldRow *held)
 {
+	int64 id = held->dead_job;
 	Snapshot snapshot;
 	Redrive r;
 
 	redrive_begin(&r, queue, queue, 1);
+	r.held = held;
 	snapshot = store_snapshot();
 	redrive_ids(&r, snapshot, &id, 1);
 	store_snapshot_done(snapshot);

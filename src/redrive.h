@@ -5,7 +5,8 @@
 #include "jobq.h"
 
 #include "meta.h"
+#include "store.h"
 
-extern bool redrive_one(QueueInfo *queue, int64 id);
+extern bool redrive_held(QueueInfo *queue, const HeldRow *held);
 
 #endif

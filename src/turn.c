@@ -195,47 +195,54 @@ turn_lease_length(QueueInfo *queue, int64 group_id)
 	return settings.lease;
 }
 
-/* The ticket of a group that is blocked by a dead job, as it stands in held. */
+/* A group's ticket as it stands in held. */
 static bool
-find_blocked(StoreTable *table, QueueInfo *queue, const text *key, HeldRow *held)
+find_held(StoreTable *table, QueueInfo *queue, const text *key, HeldRow *held)
 {
 	StoreTable *job_group = store_open(TABLE_JOB_GROUP);
 	Snapshot snapshot = store_snapshot();
 	ItemPointerData tid;
 	int64 id;
-	bool found = store_group_find(job_group, snapshot, queue->id, key, &id, &tid) &&
-				 store_held_find(table, snapshot, id, held) && held->blocked;
+	bool found =
+		store_group_find(job_group, snapshot, queue->id, key, &id, &tid) && store_held_find(table, snapshot, id, held);
 
 	store_snapshot_done(snapshot);
 	store_close(job_group);
 	return found;
 }
 
-bool
-turn_blocked_by(QueueInfo *queue, const text *key, HeldRow *held)
+/* Takes a ticket out of held and gives it back at commit. False: somebody else did. Waits for who has it in hand. */
+static bool
+take_held(StoreTable *table, QueueInfo *queue, const text *key, HeldRow *held)
 {
-	StoreTable *table = store_open(TABLE_HELD);
-	bool found = find_blocked(table, queue, key, held);
+	LineAfter after = {.from_ord = held->from_ord, .lane = LANE_GROUP, .not_before = DT_NOBEGIN};
 
-	store_close(table);
-	return found;
+	if (store_delete(table, &held->tid, true) != TM_Ok)
+		return false;
+	line_let_go(queue, key, held->group_id, &after);
+	return true;
 }
 
 bool
 turn_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held)
 {
 	StoreTable *table = store_open(TABLE_HELD);
-	bool found = find_blocked(table, queue, key, held) && (dead_job == 0 || held->dead_job == dead_job) &&
-				 store_delete(table, &held->tid, true) == TM_Ok;
+	bool taken = find_held(table, queue, key, held) && held->blocked && (dead_job == 0 || held->dead_job == dead_job) &&
+				 take_held(table, queue, key, held);
 
-	if (found)
-	{
-		LineAfter after = {.from_ord = held->from_ord, .lane = LANE_GROUP, .not_before = DT_NOBEGIN};
-
-		line_let_go(queue, key, held->group_id, &after);
-	}
 	store_close(table);
-	return found;
+	return taken;
+}
+
+bool
+turn_unpause(QueueInfo *queue, const text *key)
+{
+	StoreTable *table = store_open(TABLE_HELD);
+	HeldRow held;
+	bool taken = find_held(table, queue, key, &held) && !held.blocked && take_held(table, queue, key, &held);
+
+	store_close(table);
+	return taken;
 }
 
 /* Ends a turn whose jobs, up to the given one, were all deleted by hand: the group's ticket is given back at commit. */
@@ -259,6 +266,7 @@ turn_end_begin(TurnEnd *e, Retire *retire, QueueInfo *queue, const Lease *lease)
 	e->after.from_ord = lease->ords[lease->njobs - 1] + 1;
 	e->after.lane = lease->lane;
 	e->after.not_before = DT_NOBEGIN;
+	e->after.drain = lease->drain;
 }
 
 /* Takes the group's key from one of its jobs. To be called before the job is given away. */
@@ -314,14 +322,17 @@ turn_fail(TurnEnd *e, int p, TupleTableSlot *job, const Attempt *attempt, const 
 	return result;
 }
 
-/* A job of the turn goes back to its place, no attempt counted; or ends, when it was asked to. not_before: the group waits until then. */
+/* A job of the turn that was not touched goes back to its place, no attempt counted; or ends, when it was asked to. not_before: the group waits until then. */
 void
 turn_return(TurnEnd *e, int p, TupleTableSlot *job, const Attempt *attempt, TimestampTz not_before)
 {
 	turn_saw(e, job);
 	if (e->lease->cancel & (UINT64CONST(1) << p))
 	{
-		(void) retire_finish(e->retire, e->queue, job, 'x', attempt);
+		Attempt untouched = *attempt;
+
+		untouched.attempt--;
+		(void) retire_finish(e->retire, e->queue, job, 'x', &untouched);
 		return;
 	}
 	put_back(e, p, job, attempt->attempt - 1);

@@ -43,14 +43,14 @@ typedef struct TurnEnd
 	LineAfter after;
 } TurnEnd;
 
-/* Whether a dead job blocks the group; *held tells which. */
-extern bool turn_blocked_by(QueueInfo *queue, const text *key, HeldRow *held);
-
 /*
  * Takes the ticket of a blocked group out of held and gives it back at commit. dead_job: only if that one blocks it; 0: whichever. *held
  * tells what stood there. False: the group is not blocked so. Waits for who has the ticket in hand.
  */
 extern bool turn_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held);
+
+/* The same for a ticket that is held by a pause; where it goes is decided at commit. */
+extern bool turn_unpause(QueueInfo *queue, const text *key);
 
 extern void turn_end_begin(TurnEnd *e, Retire *retire, QueueInfo *queue, const Lease *lease);
 extern void turn_saw(TurnEnd *e, TupleTableSlot *job);

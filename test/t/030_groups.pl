@@ -386,6 +386,31 @@ subtest 'PREPARE TRANSACTION' => sub {
 	sql(q{SELECT jobq.drop_queue('two_phase', force => true)});
 };
 
+subtest 'a group that cannot go on stops no other' => sub {
+	for my $how ('lease', 'session')
+	{
+		sql(q{SELECT jobq.create_queue('bad', max_attempts => 1)});
+		sql(q{SELECT jobq.enqueue('bad', group_key => key) FROM unnest('{a,b,c,d}'::text[]) key});
+		# the dead letter of a is there already; b has lost its row
+		sql(q{INSERT INTO jobq.dead (id, created, died, queue_id, attempt, max_attempts, priority, reason, payload)
+			SELECT id, created, now(), 0, 1, 1, priority, 'test', payload FROM jobq.job WHERE group_key = 'a'});
+		my $offset = -s $node->logfile;
+		my $worker = live_worker();
+		$worker->query(q{SELECT count(*) FROM jobq.dequeue('bad', 4, lease => } . ($how eq 'lease' ? q{'1 s')} : q{'1 hour')}));
+		sql(q{CREATE TABLE lost AS SELECT * FROM jobq.job_group WHERE group_key = 'b'; DELETE FROM jobq.job_group WHERE group_key = 'b'});
+		terminate($worker) if $how eq 'session';
+		becomes(q{SELECT count(*) = 2 FROM jobq.groups WHERE queue = 'bad' AND state = 'BLOCKED'}, "$how: the others go on");
+		is(sql(q{SELECT count(*) FROM jobq.lease}), '2', "$how: the bad ones stay");
+		my @errors = grep { /ERROR:/ } split /\n/, slurp_file($node->logfile, $offset);
+		cmp_ok(scalar(@errors), '<=', 20, "$how: without an error loop");
+		sql(q{INSERT INTO jobq.job_group SELECT * FROM lost; DROP TABLE lost; DELETE FROM jobq.dead WHERE reason = 'test'});
+		becomes(q{SELECT count(*) = 4 FROM jobq.groups WHERE queue = 'bad' AND state = 'BLOCKED'}, "$how: and go on once they can", 40);
+		$worker->close;
+		verify_ok($node, "$how: verify");
+		sql(q{SELECT jobq.drop_queue('bad', force => true)});
+	}
+};
+
 subtest 'through a pooler' => sub {
 	my ($pgbouncer) = grep { -x } '/usr/sbin/pgbouncer', '/usr/bin/pgbouncer', map { "$_/pgbouncer" } split /:/, $ENV{PATH};
 	plan skip_all => 'pgbouncer is not installed' unless $pgbouncer;
@@ -525,6 +550,28 @@ subtest 'jobq.commit_timeout' => sub {
 	is($other->query(q{SELECT string_agg(payload #>> '{}', ' ' ORDER BY ordinality) FROM jobq.dequeue('c', 10, group_batch => 10) WITH ORDINALITY WHERE group_key = 'g'}),
 		'second third fourth fifth', 'in the order of the commits');
 	$_->close for $holder, $stuck, $other, $waits;
+	verify_ok($slow);
+};
+
+subtest 'a commit that hangs holds up its own group only' => sub {
+	my $s = sub { return $slow->safe_psql('postgres', $_[0]); };
+	$s->(q{SELECT jobq.create_queue('h', backoff => 'fixed', backoff_base => '0 s')});
+	$s->(q{SELECT jobq.enqueue('h', group_key => key) FROM unnest('{g,h,i,j,k}'::text[]) key});
+	my ($holder, $stuck) = map { JobqSession->new($slow) } 1 .. 2;
+	$holder->query(q{SELECT pg_advisory_lock(hashtext('line-locked'))});
+	$s->(q{SELECT count(*) FROM jobq.dequeue('h', 5, lease => '1 s')});
+	$stuck->query(q{SET jobq.debug_point = 'line-locked'; BEGIN; SELECT jobq.enqueue('h', group_key => 'g')});
+	$stuck->send('COMMIT');
+	poll_until('a commit is stuck', q{SELECT wait_event = 'advisory' FROM pg_stat_activity WHERE pid = } . $stuck->pid, node => $slow);
+	$s->(q{SELECT jobq.enqueue('h', group_key => key, delay => '1 s') FROM unnest('{g,l,m}'::text[]) key});
+	ok( poll_until('others', q{SELECT count(*) = 6 FROM jobq.groups WHERE queue = 'h' AND state = 'READY'}, node => $slow, limit => 30),
+		'the other leases of the same end, and the other jobs that are due, go on');
+	is($s->(q{SELECT state FROM jobq.groups WHERE queue = 'h' AND group_key = 'g'}), 'LEASED', 'its own group waits');
+	$holder->query(q{SELECT pg_advisory_unlock_all()});
+	$stuck->result;
+	ok( poll_until('it too', q{SELECT state = 'READY' AND pending = 3 FROM jobq.groups WHERE queue = 'h' AND group_key = 'g'}, node => $slow, limit => 30),
+		'and goes on after it');
+	$_->close for $holder, $stuck;
 	verify_ok($slow);
 };
 server_alive_ok($slow);
