@@ -64,8 +64,8 @@ static Expiry expiry;
 static ExpiryPass pass = {.kept = DT_NOEND, .retry = DT_NOEND};
 static TimestampTz take_again = DT_NOBEGIN;
 static bool clearing_poison = false;
-static TimestampTz take_over_again = DT_NOBEGIN;
-static bool take_over_left = false;
+static TimestampTz take_over_again = DT_NOBEGIN; /* a new scheduler looks once */
+static TimestampTz take_over_retry = DT_NOEND;
 static bool taking_over = false;
 
 /* When the earliest lease of the database ends. */
@@ -220,8 +220,16 @@ expire_run(Maintain *m)
 	}
 	store_snapshot_done(snapshot);
 	expiry.nleases = overdue_lock(lease, expiry.leases, expiry.nleases, leave_busy);
+	if (expiry.nleases > 1 && maintain_batch(EXPIRE_LEASES) == 1)
+	{
+		expiry.nleases = 1;
+		expiry.more = true;
+		expiry.reached = expiry.leases[1].lease_until;
+	}
 	overdue_end(lease, expiry.leases, expiry.nleases, maintain_working_on);
 	store_close(lease);
+	if (expiry.nleases == 1)
+		maintain_working_on(expiry.leases[0].token);
 	maintain_end(m);
 
 	cursor = Min(expiry.reached, pass.kept);
@@ -256,14 +264,14 @@ expire_undo(Maintain *m)
 TimestampTz
 take_over_due(Maintain *m)
 {
-	return m->db->sessions_ended ? take_over_again : DT_NOEND;
+	return m->db->sessions_ended ? DT_NOBEGIN : take_over_again;
 }
 
 /* Notes that a lease of an ended session is in somebody's hands. */
 static void
 take_over_busy(TimestampTz ends)
 {
-	take_over_left = true;
+	take_over_retry = Min(take_over_retry, clock_now() + TAKE_AGAIN);
 }
 
 /* Collects leases whose session has ended, at most EXPIRE_LEASES; returns how many. */
@@ -277,6 +285,7 @@ find_orphans(StoreTable *lease, Lease *rows)
 
 	while (n < EXPIRE_LEASES && store_heap_next(scan, slot))
 	{
+		TimestampTz until;
 		bool isnull;
 
 		CHECK_FOR_INTERRUPTS();
@@ -284,7 +293,12 @@ find_orphans(StoreTable *lease, Lease *rows)
 		if (isnull)
 			continue;
 		store_lease_read(slot, &rows[n]);
-		n += liveness_has_ended(&rows[n]);
+		if (!liveness_has_ended(&rows[n]))
+			continue;
+		if (maintain_is_skipped(rows[n].token, &until))
+			take_over_retry = Min(take_over_retry, until);
+		else
+			n++;
 	}
 	store_heap_end(scan);
 	store_snapshot_done(snapshot);
@@ -298,31 +312,35 @@ take_over_run(Maintain *m)
 {
 	StoreTable *lease;
 	Lease *rows;
+	bool more;
 	int found;
+	int n;
 
 	SpinLockAcquire(&m->db->mutex);
 	m->db->sessions_ended = false;
 	SpinLockRelease(&m->db->mutex);
 	taking_over = true;
-	take_over_left = false;
+	take_over_again = take_over_retry = DT_NOEND;
 	if (!maintain_begin(m))
 		return;
 	lease = store_open(TABLE_LEASE);
 	rows = palloc(EXPIRE_LEASES * sizeof(Lease));
 	found = find_orphans(lease, rows);
-	overdue_end(lease, rows, overdue_lock_orphans(lease, rows, found, take_over_busy), maintain_working_on);
+	n = overdue_lock_orphans(lease, rows, found, take_over_busy);
+	more = found == EXPIRE_LEASES;
+	if (n > 1 && maintain_batch(EXPIRE_LEASES) == 1)
+	{
+		n = 1;
+		more = true;
+	}
+	overdue_end(lease, rows, n, maintain_working_on);
 	store_close(lease);
+	if (n == 1)
+		maintain_working_on(rows[0].token);
 	maintain_end(m);
 	taking_over = false;
-	if (found == EXPIRE_LEASES || take_over_left)
-	{
-		take_over_again = take_over_left ? clock_now() + TAKE_AGAIN : DT_NOBEGIN;
-		SpinLockAcquire(&m->db->mutex);
-		m->db->sessions_ended = true;
-		SpinLockRelease(&m->db->mutex);
-	}
-	else
-		take_over_again = DT_NOBEGIN;
+	/* a whole batch that is in other hands leaves nothing to do for a moment */
+	take_over_again = more && n > 0 ? DT_NOBEGIN : take_over_retry;
 }
 
 void

@@ -6,7 +6,8 @@
  *
  * An item (a job, a lease) whose handling fails is remembered here and
  * passed over for a while, so that it holds up neither the items behind it
- * nor the other steps.
+ * nor the other steps. What a group is owed at commit fails for the whole
+ * transaction: the step then takes one item at a time, to find which it is.
  *
  *-------------------------------------------------------------------------
  */
@@ -35,8 +36,10 @@
 
 #define MAX_SKIPPED 10000
 #define SKIP_FIRST (10 * USECS_PER_SEC)
+#define SKIP_WAITED (2 * USECS_PER_SEC) /* after a lock that was not to be had; SKIP_FIRST at most */
 #define SKIP_LONGEST (10 * 60 * USECS_PER_SEC)
 #define FAILURE_LONGEST (60 * USECS_PER_SEC)
+#define ALONE_RUNS 100
 #define NOTIFY_GAP (50 * 1000)
 
 typedef struct SkippedItem
@@ -49,6 +52,7 @@ typedef struct SkippedItem
 typedef struct StepState
 {
 	int failures;
+	int alone; /* so many runs more take one item each */
 	TimestampTz not_before;
 } StepState;
 
@@ -167,9 +171,19 @@ forget_skipped(TimestampTz now)
 			(void) hash_search(skipped, &item->id, HASH_REMOVE, NULL);
 }
 
-/* Remembers an item that cannot be handled. False: there are too many. */
+/*
+ * How many items a step that takes many in one transaction may take. When it is one, the step names it (maintain_working_on) before
+ * maintain_end, too.
+ */
+int
+maintain_batch(int usual)
+{
+	return states[running].alone > 0 ? 1 : usual;
+}
+
+/* Remembers an item that cannot be handled; waited: for a lock, in vain. False: there are too many. */
 static bool
-skip_item(int64 id)
+skip_item(int64 id, bool waited)
 {
 	TimestampTz now = clock_now();
 	SkippedItem *item;
@@ -190,7 +204,8 @@ skip_item(int64 id)
 	if (hash_get_num_entries(skipped) >= MAX_SKIPPED)
 		return false;
 	item = hash_search(skipped, &id, HASH_ENTER, &found);
-	item->pause = found ? Min(item->pause * 2, SKIP_LONGEST) : SKIP_FIRST;
+	item->pause = found ? item->pause * 2 : SKIP_WAITED;
+	item->pause = waited ? Min(item->pause, SKIP_FIRST) : Min(Max(item->pause, SKIP_FIRST), SKIP_LONGEST);
 	item->until = now + item->pause;
 	return true;
 }
@@ -200,6 +215,7 @@ static void
 step_failed(Maintain *m, int i)
 {
 	StepState *state = &states[i];
+	bool waited = geterrcode() == ERRCODE_LOCK_NOT_AVAILABLE;
 
 	HOLD_INTERRUPTS();
 	EmitErrorReport();
@@ -207,7 +223,9 @@ step_failed(Maintain *m, int i)
 	FlushErrorState();
 	if (steps[i].undo)
 		steps[i].undo(m);
-	if (working_on == 0 || !skip_item(working_on))
+	if (working_on == 0 && m->begun && state->alone == 0)
+		state->alone = ALONE_RUNS;
+	else if (working_on == 0 || !skip_item(working_on, waited))
 	{
 		state->failures = Min(state->failures + 1, 16);
 		state->not_before = clock_now() + Min((USECS_PER_SEC / 2) << state->failures, FAILURE_LONGEST);
@@ -244,6 +262,7 @@ run_step(Maintain *m, int i)
 	{
 		steps[i].run(m);
 		states[i].failures = 0;
+		states[i].alone = Max(states[i].alone - 1, 0);
 	}
 	PG_CATCH();
 	{

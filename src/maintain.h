@@ -56,6 +56,7 @@ extern TimestampTz maintain_run_due(Maintain *m, bool *ran);
 extern TimestampTz maintain_next(Maintain *m);
 extern void maintain_undo(Maintain *m);
 extern void maintain_working_on(int64 id);
+extern int maintain_batch(int usual);
 extern bool maintain_is_skipped(int64 id, TimestampTz *until);
 extern bool maintain_slot_is_ours(Maintain *m, QueueSlot *slot);
 extern int maintain_queue_ids(Maintain *m, int32 **ids);

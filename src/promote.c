@@ -63,6 +63,7 @@ typedef struct Promotion
 	int64 reached_job;
 	TimestampTz next; /* no ticket is due between now and then */
 	int ntickets;
+	int64 first; /* of the first ticket, the job's id */
 	Ticket *tickets;
 } Promotion;
 
@@ -261,6 +262,7 @@ promote_queue(Maintain *m, Promotion *p, StoreTable *delayed, StoreTable *ready,
 	snapshot = store_snapshot();
 	scan_queue(p, delayed, snapshot, clock_now(), room);
 	store_snapshot_done(snapshot);
+	p->first = p->ntickets > 0 ? p->tickets[0].job_id : 0;
 	if (p->ntickets > 0)
 		overdue_make_ready(m->db, queue, ready, p->tickets, p->ntickets);
 	pfree(p->tickets);
@@ -352,7 +354,8 @@ promote_run(Maintain *m)
 {
 	StoreTable *delayed;
 	StoreTable *ready;
-	int room = PROMOTE_TICKETS;
+	int batch = maintain_batch(PROMOTE_TICKETS);
+	int room = batch;
 	TimestampTz slotless = slotless_due;
 
 	npromotions = 0;
@@ -373,6 +376,8 @@ promote_run(Maintain *m)
 		slotless = promote_slotless(m, delayed, ready, &room);
 	store_close(ready);
 	store_close(delayed);
+	if (batch == 1 && room < batch)
+		maintain_working_on(promotions[npromotions - 1].first);
 	maintain_end(m);
 	for (int i = 0; i < npromotions; i++)
 		apply(m, &promotions[i]);

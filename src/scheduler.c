@@ -84,6 +84,8 @@ fix_settings(void)
 		{"statement_timeout", "0"},
 		/* a table that somebody locks must not stop the other steps for ever */
 		{"lock_timeout", "2s"},
+		/* nor must a commit that hangs while it brings jobs into a group */
+		{"jobq.commit_timeout", "500ms"},
 		{"idle_in_transaction_session_timeout", "0"},
 		{"idle_session_timeout", "0"},
 		{"transaction_timeout", "0"},
