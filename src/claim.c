@@ -368,9 +368,10 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 	claim.group_batch = request->group_batch;
 	claim.tickets = tickets;
 	if (due_left(&claim, &from))
-		overdue_promote_some(claim.db, claim.queue, Max(claim.max, DUE_TICKETS), from, &claim.own_from);
+		overdue_promote_some(claim.db, claim.queue, Max(claim.max, DUE_TICKETS), from, request->settles,
+							 &claim.own_from);
 	if (!claim.scheduler)
-		(void) overdue_end_some(claim.db, claim.queue, OVERDUE_LEASES, &claim.own_from);
+		(void) overdue_end_some(claim.db, claim.queue, OVERDUE_LEASES, request->settles, &claim.own_from);
 	claim.ready = store_open(TABLE_READY);
 	take_ready(&claim);
 	turn_close(&claim.turn);

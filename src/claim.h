@@ -13,7 +13,9 @@ typedef struct ClaimRequest
 	QueueInfo *queue;
 	int max_jobs;
 	int group_batch; /* jobs in a group's turn */
-	int64 lease;     /* microseconds */
+	bool
+		settles; /* deals with groups that are due or overdue, where no scheduler does: they are held until the transaction ends */
+	int64 lease; /* microseconds */
 	text *worker;
 } ClaimRequest;
 

@@ -409,6 +409,16 @@ dequeue_check(void *arg)
 	return dequeue_once(&w->request, w->rsinfo, &w->may_be_lost) > 0;
 }
 
+/* Waits for a job. When there was none, the groups that nobody has dealt with meanwhile are, for whoever comes next. */
+static void
+wait_and_dequeue(DequeueWait *w, int64 wait)
+{
+	if (wait_for(w->request.queue, wait, dequeue_check, w))
+		return;
+	w->request.settles = true;
+	(void) dequeue_check(w);
+}
+
 /* Reads the arguments that dequeue and complete_and_dequeue share; they begin with the given one. */
 static void
 read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_arg)
@@ -421,6 +431,8 @@ read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_
 	w->request.lease = lease;
 	w->request.worker = arg_text(fcinfo, max_jobs_arg + 2, "worker", JOBQ_MAX_NAME);
 	*wait = arg_interval(fcinfo, max_jobs_arg + 3, "wait", 0, 0, MAX_WAIT_USECS);
+	/* a ticket that is settled moves at commit: not to be held while this waits */
+	w->request.settles = *wait == 0;
 	w->request.group_batch = arg_int32_range(fcinfo, max_jobs_arg + 4, "group_batch", 1, 1, JOBQ_MAX_LEASE_JOBS);
 }
 
@@ -447,7 +459,7 @@ jobq_dequeue(PG_FUNCTION_ARGS)
 
 	xact_verb_begin(w.request.db);
 	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0)
-		(void) wait_for(w.request.queue, wait, dequeue_check, &w);
+		wait_and_dequeue(&w, wait);
 	xact_verb_end(w.may_be_lost);
 	return (Datum) 0;
 }
@@ -488,7 +500,7 @@ jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 		if (completed)
 			(void) dequeue_own_turn(&w.request, w.rsinfo, &w.may_be_lost);
 		else if (wait > 0)
-			(void) wait_for(w.request.queue, wait, dequeue_check, &w);
+			wait_and_dequeue(&w, wait);
 	}
 	xact_verb_end(w.may_be_lost && !completed);
 	return (Datum) 0;

@@ -373,10 +373,13 @@ count_in_line(Retire *retire, QueueInfo *queue, int64 job_id, TupleTableSlot *jo
 	Attempt attempt;
 	TurnEnd e;
 	LineRow row;
+	LineRow head;
 	Ticket ticket;
 
+	/* of a batch that was rolled back only the first one is to blame */
 	if (store_line_of_job(line, snapshot, job_id, &row) &&
-		store_ticket_of_group(TABLE_READY, ready, snapshot, row.group_id, &ticket))
+		store_ticket_of_group(TABLE_READY, ready, snapshot, row.group_id, &ticket) &&
+		store_line_head(line, snapshot, row.group_id, ticket.from_ord, &head) && head.job_id == job_id)
 		result = store_delete(ready, &ticket.tid, false) == TM_Ok ? TAKE_OK : TAKE_BUSY;
 	store_snapshot_done(snapshot);
 	if (result == TAKE_OK)

@@ -245,6 +245,31 @@ is_forgotten(const Note *note, const Forgets *f)
 	return false;
 }
 
+bool
+line_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held)
+{
+	for (int i = notes.n - 1; i >= 0; i--)
+	{
+		Note *note = NOTE(i);
+
+		if (note->kind != NOTE_LET_GO || note->queue_id != queue->id || !same_key(note->key, key))
+			continue;
+		if (note->u.after.dead_job == 0 || (dead_job != 0 && note->u.after.dead_job != dead_job) ||
+			note->subid != GetCurrentSubTransactionId())
+			return false;
+		memset(held, 0, sizeof(*held));
+		held->group_id = note->group_id;
+		held->queue_id = queue->id;
+		held->blocked = true;
+		held->from_ord = note->u.after.from_ord;
+		held->dead_job = note->u.after.dead_job;
+		held->dead_ord = note->u.after.dead_ord;
+		note->u.after.dead_job = 0;
+		return true;
+	}
+	return false;
+}
+
 /* The order of the work: by stripe, by group, and within a group as noted. */
 static int
 by_group(const void *a, const void *b)
@@ -301,7 +326,7 @@ give_back(Settling *s, GroupWork *g)
 	if (after->dead_job != 0)
 		place_hold(s, g, after);
 	else if (g->have_head)
-		place_ticket(s, g, g->look ? NULL : after);
+		place_ticket(s, g, g->gone_ord < g->head.ord ? NULL : after);
 	else
 		place_idle(s, g, after->from_ord);
 }
@@ -318,6 +343,13 @@ take_free_ticket(Settling *s, GroupWork *g, JobqTable which, Ticket *ticket)
 	if (which == TABLE_READY)
 		xact_took_ready(g->queue, ticket->lane, ticket->priority, ticket->seq);
 	return true;
+}
+
+/* Whether a delayed ticket waits for the group's rate, not for its first job. */
+static bool
+waits_for_rate(Settling *s, GroupWork *g, const Ticket *ticket)
+{
+	return group_rate_free(&s->tables, g->queue, g->key) == ticket->visible_at;
 }
 
 /* Jobs left the line, or settings changed, and the group's ticket is not ours: it follows if nobody has it in hand. */
@@ -354,7 +386,7 @@ follow(Settling *s, GroupWork *g)
 	place_find_head(s, g, ticket.from_ord);
 	move = !g->have_head || settings.paused;
 	if (which == TABLE_DELAYED)
-		move |= g->look || (g->left && g->left_ord < g->head.ord);
+		move |= (g->look && waits_for_rate(s, g, &ticket)) || (g->left && g->left_ord < g->head.ord);
 	if (!move || !take_free_ticket(s, g, which, &ticket))
 		return;
 	if (g->have_head)
@@ -378,7 +410,7 @@ settle_group(Settling *s, const int *order, int n, const Forgets *forgets)
 	g.key = first->key;
 	g.first = order[0];
 	g.known = store_group_find(s->job_group, s->snapshot, g.queue->id, g.key, &g.id, &g.tid);
-	g.left_ord = PG_INT64_MAX;
+	g.left_ord = g.gone_ord = PG_INT64_MAX;
 	for (int i = 0; i < n; i++)
 	{
 		Note *note = NOTE(order[i]);
@@ -391,7 +423,7 @@ settle_group(Settling *s, const int *order, int n, const Forgets *forgets)
 				break;
 			case NOTE_PUT_BACK:
 				if (is_forgotten(note, forgets))
-					g.look = true; /* what the group waited for is gone */
+					g.gone_ord = Min(g.gone_ord, note->u.row.ord); /* the group may have waited for it */
 				else
 					place_in_line(s, &g, &note->u.row);
 				break;

@@ -35,6 +35,9 @@ extern void line_let_go(QueueInfo *queue, const text *key, int64 group_id, const
  */
 extern bool line_reclaim(QueueInfo *queue, Ticket *ticket);
 
+/* Takes back that a dead job will block the group, which this transaction has noted; *held as if its ticket had come from held. */
+extern bool line_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held);
+
 /* A job left the line, at ord: a ticket that nobody has in hand follows the new head, or goes with the last job. */
 extern void line_left(QueueInfo *queue, const text *key, int64 ord);
 

@@ -65,7 +65,8 @@ liveness_key(DbSlot *db)
 		return 0;
 	if (my_key == 0)
 	{
-		my_key = ident_job_id(db);
+		/* ids are a database's own, the array is the server's */
+		my_key = ((int64) (MyDatabaseId & 0x3fffff) << 41) | (ident_job_id(db) & ((INT64CONST(1) << 41) - 1));
 		on_shmem_exit(session_ends, PointerGetDatum(db));
 		pg_atomic_write_u64(&jobq_sessions[backend_index_compat()], (uint64) my_key);
 	}

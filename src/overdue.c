@@ -309,7 +309,7 @@ overdue_make_ready(DbSlot *db, QueueInfo *queue, StoreTable *ready, Ticket *tick
  * the scan starts.
  */
 void
-overdue_promote_some(DbSlot *db, QueueInfo *queue, int max, TimestampTz from, int64 *first_seq)
+overdue_promote_some(DbSlot *db, QueueInfo *queue, int max, TimestampTz from, bool groups, int64 *first_seq)
 {
 	StoreTable *delayed = store_open(TABLE_DELAYED);
 	Snapshot snapshot = store_snapshot();
@@ -322,6 +322,8 @@ overdue_promote_some(DbSlot *db, QueueInfo *queue, int max, TimestampTz from, in
 	{
 		CHECK_FOR_INTERRUPTS();
 		store_ticket_read(TABLE_DELAYED, scan.slot, &tickets[n]);
+		if (!groups && (tickets[n].group_id > 0 || tickets[n].joins))
+			continue;
 		/* not what this transaction itself has enqueued */
 		if (!tickets[n].mine && store_delete(delayed, &tickets[n].tid, false) == TM_Ok)
 			n++;
@@ -343,7 +345,7 @@ overdue_promote_some(DbSlot *db, QueueInfo *queue, int max, TimestampTz from, in
 
 /* Finds and ends overdue leases of one queue; returns how many. */
 static int
-end_some(QueueInfo *queue, int max, TimestampTz from)
+end_some(QueueInfo *queue, int max, TimestampTz from, bool groups)
 {
 	StoreTable *lease = store_open(TABLE_LEASE);
 	Snapshot snapshot = store_snapshot();
@@ -359,7 +361,9 @@ end_some(QueueInfo *queue, int max, TimestampTz from)
 		if (DatumGetInt32(slot_value(scan.slot, Anum_lease_queue_id)) != queue->id)
 			continue;
 		store_lease_read(scan.slot, &rows[n]);
-		n += liveness_grace(&rows[n]) <= clock_now();
+		if (rows[n].group_id > 0 && (!groups || liveness_grace(&rows[n]) > clock_now()))
+			continue;
+		n++;
 	}
 	store_scan_end(&scan);
 	store_snapshot_done(snapshot);
@@ -376,7 +380,7 @@ end_some(QueueInfo *queue, int max, TimestampTz from)
  * ended does not disturb the dequeue.
  */
 int
-overdue_end_some(DbSlot *db, QueueInfo *queue, int max, int64 *first_seq)
+overdue_end_some(DbSlot *db, QueueInfo *queue, int max, bool groups, int64 *first_seq)
 {
 	static TimestampTz not_before = 0;
 	MemoryContext context = CurrentMemoryContext;
@@ -397,7 +401,7 @@ overdue_end_some(DbSlot *db, QueueInfo *queue, int max, int64 *first_seq)
 	BeginInternalSubTransaction(NULL);
 	PG_TRY();
 	{
-		ended = end_some(queue, max, from);
+		ended = end_some(queue, max, from, groups);
 		ReleaseCurrentSubTransaction();
 	}
 	PG_CATCH();

@@ -51,6 +51,7 @@ typedef struct GroupWork
 	int joins;
 	bool left;      /* somebody left the line */
 	bool look;      /* settings changed */
+	int64 gone_ord; /* the first place of those that were to go back, and were withdrawn */
 	int64 left_ord; /* the first place that became free */
 	bool have_head;
 	LineRow head;

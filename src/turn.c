@@ -226,9 +226,14 @@ take_held(StoreTable *table, QueueInfo *queue, const text *key, HeldRow *held)
 bool
 turn_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held)
 {
-	StoreTable *table = store_open(TABLE_HELD);
-	bool taken = find_held(table, queue, key, held) && held->blocked && (dead_job == 0 || held->dead_job == dead_job) &&
-				 take_held(table, queue, key, held);
+	StoreTable *table;
+	bool taken;
+
+	if (line_unblock(queue, key, dead_job, held))
+		return true;
+	table = store_open(TABLE_HELD);
+	taken = find_held(table, queue, key, held) && held->blocked && (dead_job == 0 || held->dead_job == dead_job) &&
+			take_held(table, queue, key, held);
 
 	store_close(table);
 	return taken;
