@@ -155,13 +155,14 @@ progress_of(const Attempt *attempt, int64 job_id, bool *isnull)
  * keeps the failures.
  */
 static bool
-may_have_failed(TupleTableSlot *job, const Attempt *a)
+may_have_failed(TupleTableSlot *job, char state, const Attempt *a)
 {
 	bool isnull;
 	Datum headers;
 	JsonbValue buffer;
 
-	if (a->attempt > (a->token != 0 ? 1 : 0))
+	/* a completed attempt has not failed; one that was cancelled may not have begun, and then its number is that of the last failure */
+	if (a->attempt > (a->token != 0 && state == 'c' ? 1 : 0))
 		return true;
 	headers = slot_datum(job, Anum_job_headers, &isnull);
 	return !isnull && JB_ROOT_IS_OBJECT(DatumGetJsonbP(headers)) &&
@@ -226,7 +227,7 @@ add_history(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const 
 	datum = progress_of(a, job_id, &isnull);
 	if (!isnull)
 		slot_set(slot, Anum_history_progress, datum);
-	move_failures(slot, Anum_history_failures, job_id, may_have_failed(job, a));
+	move_failures(slot, Anum_history_failures, job_id, may_have_failed(job, state, a));
 	if (!r->batched || r->nhistory == STORE_BATCH)
 		flush_history(r);
 }
@@ -240,7 +241,7 @@ retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, cons
 		return false;
 	if (queue->keep_completed != 0)
 		add_history(r, queue, job, state, attempt);
-	else if (may_have_failed(job, attempt))
+	else if (may_have_failed(job, state, attempt))
 		store_failures_delete(job_id);
 	xact_count(queue, state == 'c' ? TOTAL_COMPLETED : TOTAL_CANCELLED, 1);
 	return true;
