@@ -409,7 +409,10 @@ class GroupOracle(Oracle):
 				self.check_early(lease, job, a)
 
 	def check_turn(self, lease, i, a):
-		"""S4: only the first unfinished job of a lease is ended."""
+		"""S4: only the first unfinished job of a lease is ended. Who is named after it in the same call was given back with it."""
+		if a.kind == 'release' and any(e.call is a.call and lease.ids.get(e.job, i) < i for e in self.token_acts[a.token]
+				if e.kind in ENDING and e.outcome in ('yes', 'yes?')):
+			return
 		for b in lease.jobs[:i]:
 			if any(e.call is a.call or e.possible and e.call.t0 < a.call.t1 for e in self.acts_on(b, lease.token, ENDS)):
 				continue

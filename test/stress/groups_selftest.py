@@ -120,6 +120,13 @@ def good(f):
 	f.act('release', b, t, d=0.3)
 	f.now += 0.3
 	f.done([b, c], f.take([b, c]))
+	# the first and the third are named: the second, too, is given back
+	a, b, c = f.put(3)
+	t = f.take([a, b, c])
+	f.call('w', 'fail_many', dict(js=[a, c], ts=[t, t], err='some', ri=0), [[a, 'retry'], [c, 'ok']])
+	t = f.take([a, b, c], attempt=[2, 1, 1])
+	f.done(a, t, 2, failures=['some'])
+	f.done([b, c], t)
 	# many: the first fails, the rest is given back and has no error
 	a, b = f.put(2)
 	t = f.take([a, b])
