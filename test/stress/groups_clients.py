@@ -7,7 +7,7 @@ import json
 import time
 
 from admin import Admin
-from client import DEQUEUE_COLUMNS, Refused, flags, js, sec
+from client import DEQUEUE_COLUMNS, Lost, Refused, flags, js, sec
 from producer import Producer
 from worker import Worker, js_list, pairs, us
 
@@ -153,10 +153,15 @@ class GroupWorker(GroupClient, Worker):
 	live = 0		# the session marks its leases
 
 	def connect(self):
-		super().connect()
 		self.live = int(self.index % 4 == 1)
-		if self.live:
-			self.execute('SET jobq.session_liveness = on')
+		while True:
+			super().connect()
+			try:
+				if self.live:
+					self.execute('SET jobq.session_liveness = on')
+				return
+			except Lost:
+				self.drop_connection()
 
 	def queue(self):
 		return self.rng.choice(BY_WEIGHT)
