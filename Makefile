@@ -5,6 +5,7 @@
 #	make WERROR=1             warnings are errors
 #	make demo                 a demonstration on a throw-away server
 #	make demo-groups          one of ordered groups: 1,000 orders, workers that crash and stall
+#	make demo-inside          one of handlers, schedules and events inside the database
 #	make check-all            every test; TESTS="regress isolation" for some
 #	make lint / format        conventions / rewrite C files with clang-format
 #	make soak / bench         the long stress tests / the benchmark
@@ -63,6 +64,9 @@ demo:
 demo-groups:
 	bash test/demo-groups.sh
 
+demo-inside:
+	bash test/demo-inside.sh
+
 check-all:
 	bash test/check-all.sh $(TESTS)
 
@@ -78,4 +82,4 @@ bench:
 format:
 	clang-format-14 -i $(wildcard src/*.[ch] test/bench/*.c)
 
-.PHONY: demo demo-groups check-all lint soak bench format .force
+.PHONY: demo demo-groups demo-inside check-all lint soak bench format .force

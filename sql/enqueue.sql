@@ -1,20 +1,10 @@
 -- enqueue and enqueue_many: what a producer can say, and what it is told.
 
--- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	detail text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || message, nullif(detail, ''), nullif(hint, ''));
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 -- A table-valued call as text: its rows.
 CREATE FUNCTION rows_of(statement text) RETURNS text LANGUAGE sql AS $$
 	SELECT outcome('SELECT string_agg(r::text, '' '') FROM (' || $1 || ') r')
@@ -68,12 +58,6 @@ INSERT INTO widest (id) VALUES (jobq.enqueue('mail', priority => 32767, max_atte
 	(jobq.enqueue('mail', priority => -32768, max_attempts => 1, timeout => '100 years', on_conflict => NULL)),
 	(jobq.enqueue('mail', priority => NULL, max_attempts => NULL, timeout => NULL, name => NULL, delay => NULL, run_at => NULL, headers => NULL));
 SELECT priority, max_attempts FROM widest, jobq.job(id) ORDER BY n;
-
--- What this version does not have is refused, not overlooked.
-SELECT outcome('SELECT jobq.enqueue(''mail'', ' || args || ')')
-	FROM unnest(ARRAY[$$unique_key => 'u'$$, $$expires_in => '1 h'$$, $$on_conflict => 'replace'$$, $$on_conflict => 'error'$$]) args;
-SELECT rows_of('SELECT * FROM jobq.enqueue_many(''mail'', ''[1]'', ' || args || ')')
-	FROM unnest(ARRAY[$$unique_keys => '{u}'$$, $$expires_in => '1 h'$$, $$on_conflict => 'replace'$$]) args;
 
 -- The queue's max_payload_bytes bounds payload and headers; the hint says what to do instead.
 SELECT jobq.create_queue('small', max_payload_bytes => 100);

@@ -1,21 +1,10 @@
 -- complete, fail, release and their kin: how a worker ends its hold on a job.
 
--- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	detail text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	-- ids differ from run to run
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || regexp_replace(message, 'job -?\d+', 'job N'), nullif(detail, ''), nullif(hint, ''));
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 -- The same, without the hints: for the many ways to hear of a lost lease.
 CREATE FUNCTION state_of(statement text) RETURNS text LANGUAGE sql AS $$SELECT split_part(outcome($1), ' | ', 1)$$;
 CREATE VIEW counts AS SELECT queue, ready, delayed, active, dead, completed_total AS completed, failed_total AS failed, retried_total AS retried,

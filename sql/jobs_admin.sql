@@ -1,20 +1,10 @@
 -- Jobs by their id: cancel, reschedule, run_now, delete_jobs.
 
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	detail text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	-- ids differ from run to run
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || regexp_replace(message, 'job \d+', 'job N'), nullif(detail, ''), nullif(hint, ''));
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 SELECT jobq.create_queue('work');
 
 -- cancel: a waiting job never starts, ready or delayed.

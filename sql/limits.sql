@@ -1,21 +1,10 @@
 -- Limits, and input that means no good: refused with a clear error, or kept as it is; never anything in between.
 
--- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	detail text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	-- ids differ from run to run
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || regexp_replace(message, 'job -?\d+', 'job N'), nullif(detail, ''), nullif(hint, ''));
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 -- Only what matters of a long outcome.
 CREATE FUNCTION short(statement text) RETURNS text LANGUAGE sql AS $$SELECT left(outcome($1), 100)$$;
 SELECT jobq.create_queue('q');

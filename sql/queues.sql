@@ -1,21 +1,10 @@
 -- Queues: create_queue, alter_queue, rename_queue, pause_queue, resume_queue, purge_queue, drop_queue.
 
--- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	detail text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	-- ids differ from run to run
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || regexp_replace(message, 'job \d+', 'job N'), nullif(detail, ''), nullif(hint, ''));
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 CREATE VIEW settings AS
 	SELECT q.name, q.owner, q.paused, q.max_attempts, q.lease, q.timeout, q.backoff, q.backoff_base, q.backoff_cap, q.backoff_function,
 		q.keep_completed, q.keep_dead, d.name AS dead_letter_queue, q.max_payload_bytes, q.notify
@@ -61,9 +50,9 @@ SELECT args, outcome('SELECT jobq.create_queue(''bad'', ' || args || ')')
 		'group_rate_interval => NULL', $$group_lease => '-1 s'$$, 'isolate_above => 0',
 		$$dead_letter_queue => 'no such'$$, $$dead_letter_queue => 'bad'$$, $$dead_letter_queue => ''$$]) AS args;
 
--- What this version does not have yet is refused, unless it is the default.
 SELECT args, outcome('SELECT jobq.create_queue(''bad'', ' || args || ')')
-	FROM unnest(ARRAY['concurrency => 5', 'rate_limit => 5', $$rate_interval => '2 s'$$, 'rate_burst => 5']) AS args;
+	FROM unnest(ARRAY['concurrency => 0', 'rate_limit => 0', 'rate_limit => 1000001', $$rate_limit => 5, rate_interval => '0'$$, 'rate_interval => NULL',
+		'rate_burst => 5', 'rate_limit => 5, rate_burst => 0', $$limit_name => 'api'$$, $$concurrency => 1, limit_name => ''$$, 'ageing => NULL']) AS args;
 SELECT jobq.create_queue('plain', rate_interval => '1000 ms', on_retry => 'hold', on_dead => 'block', concurrency => NULL);
 SELECT count(*) FROM jobq.queue WHERE name = 'bad';
 
@@ -97,7 +86,7 @@ SELECT max_attempts, timeout, notify, keep_dead, backoff_cap, dead_letter_queue,
 SELECT jobq.alter_queue('mail', backoff => 'function', backoff_function => 'app.delay');
 SELECT args, outcome('SELECT jobq.alter_queue(' || args || ')')
 	FROM unnest(ARRAY[$$'mail', backoff => 'fixed'$$, $$'mail', reset => '{backoff_function}'$$, $$'mail', reset => '{backoff}'$$,
-		$$'mail', max_attempts => 0$$, $$'mail', lease => '0'$$, $$'mail', backoff => 'never'$$, $$'mail', concurrency => 1$$,
+		$$'mail', max_attempts => 0$$, $$'mail', lease => '0'$$, $$'mail', backoff => 'never'$$, $$'mail', concurrency => 0$$,
 		$$'mail', lease => '1 s', reset => '{lease}'$$, $$'mail', dead_letter_queue => 'plain', reset => '{dead_letter_queue}'$$,
 		$$'mail', reset => '{paused}'$$, $$'mail', reset => '{lease,NULL}'$$, $$'no such'$$, 'NULL']) AS args;
 SELECT backoff, backoff_function FROM settings WHERE name = 'mail';
@@ -264,13 +253,14 @@ BEGIN;
 SELECT jobq.create_queue('half'), jobq.drop_queue('half');
 PREPARE TRANSACTION 'regress_jobq_half';
 
--- A role that was granted nothing but a verb can use it, and owns what it makes.
+-- A role that may make queues owns what it makes, and does what it likes with it; but its dead letters go where it may enqueue.
 CREATE ROLE regress_jobq_maker;
 GRANT USAGE ON SCHEMA jobq TO regress_jobq_maker;
-GRANT EXECUTE ON FUNCTION jobq.create_queue, jobq.alter_queue, jobq.purge_queue, jobq.drop_queue TO regress_jobq_maker;
+GRANT EXECUTE ON FUNCTION jobq.create_queue TO regress_jobq_maker;
 SET ROLE regress_jobq_maker;
-SELECT jobq.create_queue('made'), jobq.alter_queue('made', max_attempts => 7, dead_letter_queue => 'bin'), jobq.purge_queue('made');
-SELECT outcome($$SELECT jobq.enqueue('made')$$);
+SELECT jobq.create_queue('made');
+SELECT jobq.alter_queue('made', max_attempts => 7), jobq.enqueue('made') > 0 AS enqueued, jobq.purge_queue('made');
+SELECT outcome($$SELECT jobq.alter_queue('made', dead_letter_queue => 'bin')$$), outcome($$SELECT jobq.create_queue('made2', dead_letter_queue => 'bin')$$);
 SELECT outcome('SELECT count(*) FROM jobq.queue');
 SELECT outcome('SELECT jobq.adopt()');
 RESET ROLE;
@@ -278,8 +268,7 @@ SELECT name, owner, max_attempts, dead_letter_queue FROM settings WHERE name = '
 SET ROLE regress_jobq_maker;
 SELECT jobq.drop_queue('made');
 RESET ROLE;
-REVOKE USAGE ON SCHEMA jobq FROM regress_jobq_maker;
-REVOKE EXECUTE ON FUNCTION jobq.create_queue, jobq.alter_queue, jobq.purge_queue, jobq.drop_queue FROM regress_jobq_maker;
+DROP OWNED BY regress_jobq_maker;
 DROP ROLE regress_jobq_maker;
 
 -- A hostile operator on the caller's path is not used.

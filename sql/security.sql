@@ -74,6 +74,14 @@ SELECT count(*) FROM jobq.queues;
 SELECT count(*) FROM jobq.jobs;
 SELECT count(*) FROM jobq.workers;
 SELECT count(*) FROM jobq.dead_letters;
+CREATE FUNCTION public.handle(payload jsonb) RETURNS void LANGUAGE sql AS '';
+SELECT jobq.stop('0'), jobq.set_handler('s', 'handle'), jobq.schedule('s', '0 0 1 1 *', 's') IS NOT NULL AS scheduled, jobq.alter_group('s', 'g', weight => 2);
+SELECT (SELECT count(*) FROM jobq.handlers), (SELECT count(*) FROM jobq.schedules), (SELECT count(*) FROM jobq.schedule_runs), (SELECT count(*) FROM jobq.groups);
+SELECT jobq.drop_handler('s'), jobq.unschedule('s'), jobq.start();
+SELECT first FROM jobq.once('k');
+SELECT jobq.once_done('k', '1'), (SELECT count(*) FROM jobq.events()) AS events, (SELECT count(*) > 0 FROM jobq.metrics()) AS metrics;
+SELECT jobq.grant_queue('s', 'public', '{enqueue,consume,manage}'), jobq.revoke_queue('s', 'public', '{enqueue}'), (SELECT count(*) FROM jobq.grants) AS grants;
+SELECT jobq.revoke_queue('s', 'public', '{consume,manage}');
 SELECT jobq.drop_queue('f', force => true), jobq.drop_queue('s');
 SELECT * FROM jobq.verify();
 RESET search_path;
@@ -109,16 +117,35 @@ SELECT left(outcome(statement), 40) FROM unnest(ARRAY['INSERT INTO jobq.queue (n
 	'DROP EXTENSION jobq']) statement;
 RESET ROLE;
 
--- Who is given EXECUTE on some verbs can do these, needs no right on the tables, and gets none.
-GRANT EXECUTE ON FUNCTION jobq.enqueue, jobq.dequeue, jobq.complete TO regress_jobq_nobody;
+-- EXECUTE alone does nothing: it takes a right on the queue. Who has both needs no right on the tables, and gets none.
+GRANT EXECUTE ON FUNCTION jobq.enqueue, jobq.dequeue, jobq.complete, jobq.grant_queue TO regress_jobq_nobody;
+SET ROLE regress_jobq_nobody;
+SELECT outcome(statement) FROM unnest(ARRAY['SELECT jobq.enqueue(''q'')', 'SELECT jobq.enqueue(''no such'')', 'SELECT jobq.dequeue(''q'')',
+	'SELECT jobq.grant_queue(''q'', ''current_user'', ''{enqueue}'')']) statement;
+RESET ROLE;
+SET search_path = public, pg_catalog;
+SELECT jobq.grant_queue('q', 'regress_jobq_nobody', '{enqueue,consume}');
 SET ROLE regress_jobq_nobody;
 SELECT jobq.enqueue('q', '"by nobody"') > 0 AS job;
 SELECT payload, jobq.complete(job_id, token) FROM jobq.dequeue('q');
+RESET search_path;
 SELECT left(outcome(statement), 40) FROM unnest(ARRAY['SELECT * FROM jobq.job', 'SELECT * FROM jobq.jobs', 'SELECT jobq.drop_queue(''q'')', 'SELECT jobq.create_queue(''x'')',
-	'SELECT jobq.fail(1, 1)', 'SELECT jobq.enqueue_many(''q'', ''[1]'')']) statement;
+	'SELECT jobq.fail(1, 1)', 'SELECT jobq.purge_queue(''q'')']) statement;
+SELECT queue, ready FROM jobq.queues;
+SELECT count(*) FROM jobq.jobs WHERE queue <> 'q';
+SELECT queue, privileges, usable FROM jobq.grants;
 RESET ROLE;
+SET search_path = public, pg_catalog;
+SELECT jobq.revoke_queue('q', 'regress_jobq_nobody', '{enqueue}');
+SET ROLE regress_jobq_nobody;
+SELECT outcome('SELECT jobq.enqueue(''q'')');
+RESET ROLE;
+SELECT jobq.revoke_queue('q', 'regress_jobq_nobody', '{consume}');
+RESET search_path;
+SELECT has_schema_privilege('regress_jobq_nobody', 'jobq', 'USAGE') AS schema_left, * FROM sprung;
 -- who makes a queue owns it, and its backoff function runs as that role
-GRANT EXECUTE ON FUNCTION jobq.create_queue, jobq.fail TO regress_jobq_nobody;
+GRANT USAGE ON SCHEMA jobq TO regress_jobq_nobody;
+GRANT EXECUTE ON FUNCTION jobq.create_queue TO regress_jobq_nobody;
 CREATE FUNCTION who(attempt int, error text) RETURNS interval LANGUAGE plpgsql AS $$BEGIN RAISE NOTICE 'runs as %', current_user; RETURN '1 h'; END$$;
 SET ROLE regress_jobq_nobody;
 SELECT jobq.create_queue('own', backoff => 'function', backoff_function => 'who');

@@ -1,22 +1,10 @@
 -- Transactions: what a producer or a worker does counts when it commits, and not at all when it does not.
 
--- Asks until the answer is true, for half a minute at most.
-CREATE PROCEDURE becomes_true(question text) LANGUAGE plpgsql AS $$
-DECLARE
-	answer boolean;
-	until timestamptz := clock_timestamp() + interval '30 s';
-BEGIN
-	LOOP
-		EXECUTE question INTO answer;
-		EXIT WHEN answer;
-		IF clock_timestamp() > until THEN
-			RAISE EXCEPTION 'never came true: %', question;
-		END IF;
-		COMMIT;
-		PERFORM pg_sleep(0.005);
-	END LOOP;
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 CREATE VIEW counts AS SELECT queue, ready, delayed, active, dead, enqueued_total AS enqueued, completed_total AS completed, failed_total AS failed
 	FROM jobq.queues;
 SELECT jobq.create_queue('work', backoff => 'fixed', backoff_base => '1 h');

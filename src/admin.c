@@ -16,6 +16,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "catalog/pg_type.h"
 #include "common/hashfn.h"
 #include "lib/stringinfo.h"
@@ -27,6 +28,7 @@
 #include "utils/lsyscache.h"
 
 #include "admin.h"
+#include "grant.h"
 #include "meta.h"
 #include "settings.h"
 #include "spi.h"
@@ -164,6 +166,37 @@ note_origin(void)
 	spi_run(&note, NULL, NULL);
 }
 
+/* Dead letters go as new jobs: to a queue where the current user may enqueue. Errors: 42501; 42704. */
+static void
+check_route(const text *dead_letter_queue)
+{
+	if (dead_letter_queue && !grant_has_all())
+		(void) grant_queue(dead_letter_queue, RIGHT_ENQUEUE | RIGHT_MANAGE);
+}
+
+/* A limit that other queues share already is joined by who manages all of them. Inside a scope. role: the caller. Error 42501. */
+static void
+check_limit(const QueueSettings *given, Oid role)
+{
+	static SpiStatement sharers = {.sql = "SELECT id FROM jobq.queue WHERE limit_name = $1",
+								   .result = SPI_OK_SELECT,
+								   .nargs = 1,
+								   .argtypes = {TEXTOID}};
+	Datum name = given->value[SETTING_LIMIT_NAME];
+	uint64 n = given->isnull[SETTING_LIMIT_NAME] ? 0 : spi_run(&sharers, &name, NULL);
+	bool isnull;
+
+	for (uint64 i = 0; i < n; i++)
+	{
+		QueueInfo *queue = meta_queue_by_id(DatumGetInt32(spi_value(i, 1, &isnull)));
+
+		if ((grant_rights(queue, role) & (RIGHT_MANAGE | RIGHT_OWN)) == 0)
+			ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+							errmsg("permission denied for limit \"%s\"", TextDatumGetCString(name)),
+							errhint("Queues that this role does not manage share it: choose another limit_name.")));
+	}
+}
+
 /* Writes a new row of jobq.queue. False when a statement that is not ours was faster. */
 static bool
 insert_queue(const text *name, const char *owner, const QueueSettings *settings)
@@ -212,6 +245,7 @@ jobq_create_queue(PG_FUNCTION_ARGS)
 	(void) settings_check_name(name, "name");
 	settings_from_args(fcinfo, &settings, &dead_letter_queue);
 	settings_check(&settings);
+	check_route(dead_letter_queue);
 
 	xact_verb_begin(db);
 	admin_lock_name(name, ExclusiveLock);
@@ -221,8 +255,12 @@ jobq_create_queue(PG_FUNCTION_ARGS)
 	made = admin_queue_id(name) == 0;
 	if (made)
 	{
+		check_limit(&settings, scope.userid);
 		note_origin();
 		made = insert_queue(name, owner, &settings);
+		/* what one may do with a queue of one's own */
+		if (!superuser_arg(scope.userid) && scope.userid != GetUserId())
+			grant_objects(scope.userid, RIGHT_OWN);
 	}
 	spi_end(&scope);
 	xact_verb_end(false);
@@ -299,12 +337,19 @@ jobq_alter_queue(PG_FUNCTION_ARGS)
 	QueueSettings settings;
 	text *dead_letter_queue;
 	SpiScope scope;
+	uint32 rights;
 	int32 id;
 
 	settings_from_args(fcinfo, &given, &dead_letter_queue);
+	/* it runs with the owner's rights */
+	rights = given.isnull[SETTING_BACKOFF_FUNCTION] ? RIGHT_MANAGE : RIGHT_OWN;
+	(void) grant_queue(name, rights);
+	check_route(dead_letter_queue);
 	xact_verb_begin(db);
 	admin_lock_name(name, ExclusiveLock);
+	(void) grant_queue(name, rights); /* it may be another one by now */
 	spi_begin(&scope);
+	check_limit(&given, scope.userid);
 	id = load_queue_row(name, &settings);
 	for (Setting s = 0; s < NUM_SETTINGS; s++)
 	{
@@ -320,6 +365,12 @@ jobq_alter_queue(PG_FUNCTION_ARGS)
 		set_dead_letter_queue(&settings, dead_letter_queue, name, id);
 	update_queue(id, &settings);
 	spi_end(&scope);
+	/* there may be too many dead letters already */
+	if (!settings.isnull[SETTING_ALERT_DEAD])
+	{
+		CommandCounterIncrement();
+		xact_count(meta_queue(name), COUNT_DEAD, 0);
+	}
 	xact_verb_end(false);
 	PG_RETURN_VOID();
 }
@@ -341,10 +392,12 @@ jobq_rename_queue(PG_FUNCTION_ARGS)
 	SpiScope scope;
 
 	(void) settings_check_name(new_name, "new_name");
+	(void) grant_queue(name, RIGHT_OWN);
 	xact_verb_begin(db);
 	ascending = name_hash(name) < name_hash(new_name); /* two renames against each other shall not deadlock */
 	admin_lock_name(ascending ? name : new_name, ExclusiveLock);
 	admin_lock_name(ascending ? new_name : name, ExclusiveLock);
+	(void) grant_queue(name, RIGHT_OWN);
 	spi_begin(&scope);
 	if (admin_queue_id(name) == 0)
 		admin_no_such_queue(name);
@@ -371,8 +424,10 @@ set_paused(DbSlot *db, const text *name, bool paused)
 	SpiScope scope;
 	Datum values[2];
 
+	(void) grant_queue(name, RIGHT_MANAGE);
 	xact_verb_begin(db);
 	admin_lock_name(name, ExclusiveLock);
+	(void) grant_queue(name, RIGHT_MANAGE);
 	spi_begin(&scope);
 	if (admin_queue_id(name) == 0)
 		admin_no_such_queue(name);

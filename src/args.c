@@ -10,6 +10,7 @@
 #include "catalog/pg_type.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/regproc.h"
 #include "utils/timestamp.h"
 
 #include "args.h"
@@ -121,15 +122,6 @@ arg_id_set(FunctionCallInfo fcinfo, int argno, const char *what, int *n)
 	return ids;
 }
 
-/* Refuses an argument whose feature this version lacks. */
-void
-arg_not_supported(FunctionCallInfo fcinfo, int argno, const char *what)
-{
-	if (!PG_ARGISNULL(argno))
-		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-						errmsg("%s is not supported by this version of jobq", what), errhint("Leave it out.")));
-}
-
 /* Whether a value nests deeper than JOBQ_MAX_JSON_DEPTH. A level takes 8 bytes at least, so small values need no look. */
 bool
 jsonb_too_deep(const Jsonb *json)
@@ -167,4 +159,20 @@ check_json_size(QueueInfo *queue, const Jsonb *json, const char *what)
 					   queue->max_payload_bytes),
 			 errhint(
 				 "Store the data elsewhere and enqueue a reference to it, or raise the queue's max_payload_bytes.")));
+}
+
+/* The function of a stored signature; InvalidOid when it is gone and missing_ok. */
+Oid
+function_by_signature(const char *signature, bool missing_ok)
+{
+	LOCAL_FCINFO(fcinfo, 1);
+	Datum oid;
+
+	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
+	fcinfo->args[0].value = CStringGetTextDatum(signature);
+	fcinfo->args[0].isnull = false;
+	oid = to_regprocedure(fcinfo);
+	if (fcinfo->isnull && !missing_ok)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", signature)));
+	return fcinfo->isnull ? InvalidOid : DatumGetObjectId(oid);
 }

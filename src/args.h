@@ -17,8 +17,8 @@ extern int32 arg_int32_range(FunctionCallInfo fcinfo, int argno, const char *wha
 extern int64 arg_interval(FunctionCallInfo fcinfo, int argno, const char *what, int64 otherwise, int64 min, int64 max);
 extern int64 *arg_bigints(FunctionCallInfo fcinfo, int argno, const char *what, int64 null_value, int *n);
 extern int64 *arg_id_set(FunctionCallInfo fcinfo, int argno, const char *what, int *n);
-extern void arg_not_supported(FunctionCallInfo fcinfo, int argno, const char *what);
 extern bool jsonb_too_deep(const Jsonb *json);
+extern Oid function_by_signature(const char *signature, bool missing_ok);
 extern void check_json_size(QueueInfo *queue, const Jsonb *json, const char *what);
 
 /* Deepest nesting of a payload: consumers' parsers give up at about this depth. */

@@ -23,35 +23,58 @@
 #include "common/pg_prng.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "storage/latch.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/regproc.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
+#include "utils/timeout.h"
 #include "utils/timestamp.h"
 
+#include "args.h"
 #include "backoff.h"
 #include "compat.h"
 #include "timeutil.h"
 
 #define MIN_GROWING_DELAY INT64CONST(1000)
+/* A function that takes longer is interrupted: it holds up whoever counts the failure, also the scheduler. */
+#define LONGEST_CALL_MS 1000
+#define INTERRUPT_AGAIN_MS 100
 
-/* The function of a stored signature; InvalidOid when it is gone and missing_ok. */
-Oid
-backoff_function_oid(const char *signature, bool missing_ok)
+static TimeoutId call_timer;
+static bool registered = false;
+static volatile sig_atomic_t call_too_long = false;
+
+/* In a signal handler. */
+static void
+interrupt_call(void)
 {
-	LOCAL_FCINFO(fcinfo, 1);
-	Datum oid;
+	call_too_long = true;
+	QueryCancelPending = true;
+	InterruptPending = true;
+	SetLatch(MyLatch);
+}
 
-	InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
-	fcinfo->args[0].value = CStringGetTextDatum(signature);
-	fcinfo->args[0].isnull = false;
-	oid = to_regprocedure(fcinfo);
-	if (fcinfo->isnull && !missing_ok)
-		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_FUNCTION), errmsg("function %s does not exist", signature)));
-	return fcinfo->isnull ? InvalidOid : DatumGetObjectId(oid);
+static void
+watch_call(void)
+{
+	if (!registered)
+		call_timer = RegisterTimeout(USER_TIMEOUT, interrupt_call);
+	registered = true;
+	enable_timeout_every(call_timer, GetCurrentTimestamp() + LONGEST_CALL_MS * INT64CONST(1000), INTERRUPT_AGAIN_MS);
+}
+
+/* Returns whether the call was interrupted. */
+static bool
+unwatch_call(void)
+{
+	if (registered)
+		disable_timeout(call_timer, false);
+	if (call_too_long)
+		QueryCancelPending = false;
+	return call_too_long;
 }
 
 /* Whether the function is f(int, text) returns interval. */
@@ -84,6 +107,7 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 
 	GetUserIdAndSecContext(&user, &sec_context);
 	nest = NewGUCNestLevel();
+	call_too_long = false;
 	BeginInternalSubTransaction(NULL);
 	MemoryContextSwitchTo(context);
 	PG_TRY();
@@ -91,7 +115,7 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 		LOCAL_FCINFO(fcinfo, 2);
 		FmgrInfo flinfo;
 		Oid role = get_role_oid(queue->owner, false);
-		Oid function = backoff_function_oid(queue->backoff_function, false);
+		Oid function = function_by_signature(queue->backoff_function, false);
 		Datum datum;
 
 		SetUserIdAndSecContext(role, sec_context | SECURITY_LOCAL_USERID_CHANGE | SECURITY_RESTRICTED_OPERATION);
@@ -112,7 +136,9 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 		fcinfo->args[1].isnull = error == NULL;
 		if (!flinfo.fn_strict || error != NULL)
 		{
+			watch_call();
 			datum = FunctionCallInvoke(fcinfo);
+			(void) unwatch_call();
 			if (!fcinfo->isnull)
 				result = interval_usecs(DatumGetIntervalP(datum), "backoff_function's result", 0, JOBQ_MAX_DELAY_USECS);
 		}
@@ -121,6 +147,7 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 	PG_CATCH();
 	{
 		ErrorData *edata;
+		bool interrupted = unwatch_call();
 
 		MemoryContextSwitchTo(context);
 		edata = CopyErrorData();
@@ -128,7 +155,8 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 		RollbackAndReleaseCurrentSubTransaction();
 		result = -1;
 		/* a cancel or shutdown is meant for the verb, not for the function; one that the function raises itself is an error as any */
-		if ((edata->sqlerrcode == ERRCODE_QUERY_CANCELED || edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN) &&
+		if (!interrupted &&
+			(edata->sqlerrcode == ERRCODE_QUERY_CANCELED || edata->sqlerrcode == ERRCODE_ADMIN_SHUTDOWN) &&
 			edata->funcname && strcmp(edata->funcname, "ProcessInterrupts") == 0)
 		{
 			MemoryContextSwitchTo(context);
@@ -139,7 +167,8 @@ call_function(QueueInfo *queue, int attempt, const text *error)
 		}
 		ereport(
 			WARNING,
-			(errmsg("backoff function of queue \"%s\" failed: %s", queue->name, edata->message),
+			(errmsg("backoff function of queue \"%s\" failed: %s", queue->name,
+					interrupted ? "it took longer than 1 s" : edata->message),
 			 errhint(
 				 "The default backoff is used. Mend the function, or choose another backoff with jobq.alter_queue().")));
 		FreeErrorData(edata);

@@ -8,6 +8,5 @@
 
 extern int64 backoff_delay(QueueInfo *queue, int attempt, const text *error);
 extern bool backoff_function_fits(Oid oid);
-extern Oid backoff_function_oid(const char *signature, bool missing_ok);
 
 #endif

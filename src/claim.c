@@ -18,6 +18,7 @@
 
 #include "access/sysattr.h"
 #include "access/transam.h"
+#include "executor/instrument.h"
 #include "miscadmin.h"
 #include "storage/procarray.h"
 #include "utils/timestamp.h"
@@ -50,6 +51,9 @@ static const char lane_turns[16][NUM_LANES + 1] = {"RFGB", "RGFB", "FRGB", "RGFB
 /* Overdue leases that a claim ends while no scheduler runs. */
 #define OVERDUE_LEASES 16
 
+/* In a queue with ageing one claim in so many takes the ticket that has waited longest, whatever its priority. */
+#define AGED_TURNS 8
+
 #define BEFORE_ALL (PG_INT16_MIN - 1)
 
 /* A claim under way, or a probe that takes nothing. */
@@ -65,6 +69,7 @@ typedef struct Claim
 	int n;
 	Ticket *tickets;
 	int group_batch;
+	bool one_lease; /* one group's turn, or jobs of no group */
 	TurnTables turn;
 } Claim;
 
@@ -124,6 +129,8 @@ take(Claim *claim, TupleTableSlot *slot)
 			Ticket turn = *ticket;
 
 			claim->n += turn_take(&claim->turn, claim->queue, &turn, claim->group_batch, claim->max - claim->n, ticket);
+			if (claim->one_lease && claim->n > 0)
+				claim->max = claim->n;
 			return claim->n == claim->max;
 		}
 		xact_count(claim->queue, COUNT_READY, -1);
@@ -315,6 +322,61 @@ lane_of(char letter)
 	return letter == 'R' ? LANE_RETURNED : letter == 'F' ? LANE_FRESH : letter == 'G' ? LANE_GROUP : LANE_BULK;
 }
 
+/* Opens the first priority of each lane. */
+static void
+open_lanes(Claim *claim, CursorScan *scans, bool *have)
+{
+	for (int lane = 0; lane < NUM_LANES; lane++)
+		have[lane] = next_priority(claim, lane, BEFORE_ALL, &scans[lane]);
+	/* an executor takes either one group's turn, or jobs of no group */
+	if (claim->one_lease && claim->n > 0)
+		have[LANE_GROUP] = have[LANE_BULK] = false;
+}
+
+static void
+scan_and_note(Claim *claim, int lane, CursorScan *scan)
+{
+	scan_lane(claim, lane, scan);
+	if (!claim->probe && claim->queue->slot)
+		cursor_finish(claim->queue->slot, scan);
+}
+
+/*
+ * For a queue with ageing: the lane and priority whose next ticket has waited longest, as far as the cursors tell. The lane's scan is
+ * moved on to it. -1: there is nothing.
+ */
+static int
+oldest(Claim *claim, const char *order, CursorScan *scans, bool *have)
+{
+	int best = -1;
+	CursorScan found;
+
+	for (int i = 0; i < NUM_LANES; i++)
+	{
+		int lane = lane_of(order[i]);
+		CursorScan scan;
+		bool more = have[lane];
+
+		scan = scans[lane];
+		while (more)
+		{
+			int64 start = scan.nstanding > 0 ? scan.standing[0].lo : scan.start;
+
+			CHECK_FOR_INTERRUPTS();
+			/* of two that nobody has looked at yet the one that comes last otherwise */
+			if (best < 0 || start <= (found.nstanding > 0 ? found.standing[0].lo : found.start))
+			{
+				best = lane;
+				found = scan;
+			}
+			more = next_priority(claim, lane, scan.priority, &scan);
+		}
+	}
+	if (best >= 0)
+		scans[best] = found;
+	return best;
+}
+
 /* Walks the lanes in order of priority until the claim is full. */
 static void
 take_ready(Claim *claim)
@@ -322,12 +384,20 @@ take_ready(Claim *claim)
 	QueueSlot *slot = claim->queue->slot;
 	CursorScan scans[NUM_LANES];
 	bool have[NUM_LANES];
-	const char *order = lane_turns[slot ? pg_atomic_fetch_add_u32(&slot->turn, 1) % lengthof(lane_turns) : 0];
+	uint32 turn = slot ? pg_atomic_fetch_add_u32(&slot->turn, 1) : 0;
+	const char *order = lane_turns[turn % lengthof(lane_turns)];
+	bool aged = claim->queue->ageing && turn % AGED_TURNS == 0 && !claim->probe;
 
 	for (int lane = 0; lane < NUM_LANES; lane++)
-	{
 		learn_lane(claim, lane);
-		have[lane] = next_priority(claim, lane, BEFORE_ALL, &scans[lane]);
+	open_lanes(claim, scans, have);
+	if (aged)
+	{
+		int lane = oldest(claim, order, scans, have);
+
+		if (lane >= 0)
+			scan_and_note(claim, lane, &scans[lane]);
+		open_lanes(claim, scans, have);
 	}
 	while (claim->n < claim->max)
 	{
@@ -344,12 +414,19 @@ take_ready(Claim *claim)
 		if (best < 0)
 			break;
 		priority = scans[best].priority;
-		scan_lane(claim, best, &scans[best]);
-		if (!claim->probe && slot)
-			cursor_finish(slot, &scans[best]);
-		if (claim->n < claim->max)
+		scan_and_note(claim, best, &scans[best]);
+		if (claim->one_lease && claim->n > 0)
+			have[LANE_GROUP] = have[LANE_BULK] = false;
+		if (claim->n < claim->max && have[best])
 			have[best] = next_priority(claim, best, priority, &scans[best]);
 	}
+}
+
+/* Pages that this process has looked at so far. */
+static inline int64
+pages_seen(void)
+{
+	return pgBufferUsage.shared_blks_hit + pgBufferUsage.shared_blks_read;
 }
 
 /* Takes up to request->max_jobs tickets, which the caller has room for; returns how many. */
@@ -358,6 +435,7 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 {
 	Claim claim;
 	TimestampTz from;
+	int64 before = pages_seen();
 
 	memset(&claim, 0, sizeof(claim));
 	claim.db = request->db;
@@ -366,6 +444,7 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 	claim.own_from = PG_INT64_MAX;
 	claim.max = request->max_jobs;
 	claim.group_batch = request->group_batch;
+	claim.one_lease = request->executor != 0;
 	claim.tickets = tickets;
 	if (due_left(&claim, &from))
 		overdue_promote_some(claim.db, claim.queue, Max(claim.max, DUE_TICKETS), from, request->settles,
@@ -376,6 +455,11 @@ claim_tickets(const ClaimRequest *request, Ticket *tickets)
 	take_ready(&claim);
 	turn_close(&claim.turn);
 	store_close(claim.ready);
+	if (claim.queue->slot)
+	{
+		pg_atomic_fetch_add_u64(&claim.queue->slot->claims, 1);
+		pg_atomic_fetch_add_u64(&claim.queue->slot->claim_buffers, pages_seen() - before);
+	}
 	return claim.n;
 }
 

@@ -17,6 +17,9 @@ typedef struct ClaimRequest
 		settles; /* deals with groups that are due or overdue, where no scheduler does: they are held until the transaction ends */
 	int64 lease; /* microseconds */
 	text *worker;
+	int *expired; /* counts the jobs that were ended instead of given out; NULL: of no interest */
+	int64
+		executor; /* key that marks an executor's lease, 0: none; the jobs are taken under one lease then, and run in its order */
 } ClaimRequest;
 
 extern int claim_tickets(const ClaimRequest *request, Ticket *tickets);

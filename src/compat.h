@@ -15,6 +15,7 @@
 #include "access/genam.h"
 #include "access/tableam.h"
 #include "access/xlog.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "commands/sequence.h"
 #include "executor/executor.h"
@@ -78,6 +79,17 @@ exec_insert_index_tuples_compat(ResultRelInfo *rri, TupleTableSlot *slot, EState
 #endif
 }
 
+/* The same for a row inserted speculatively; *conflict: a unique index has its key already, or a row that may stay. */
+static inline List *
+exec_insert_index_tuples_unique_compat(ResultRelInfo *rri, TupleTableSlot *slot, EState *estate, bool *conflict)
+{
+#if PG_VERSION_NUM >= 160000
+	return ExecInsertIndexTuples(rri, slot, estate, false, true, conflict, NIL, false);
+#else
+	return ExecInsertIndexTuples(rri, slot, estate, false, true, conflict, NIL);
+#endif
+}
+
 /* Replaces a row; waits for whoever holds it. new_entries: the new version needs index entries. */
 static inline TM_Result
 table_tuple_update_compat(Relation rel, ItemPointer tid, TupleTableSlot *slot, CommandId cid, bool *new_entries)
@@ -116,6 +128,17 @@ function_aclcheck_compat(Oid function, Oid role)
 	return object_aclcheck(ProcedureRelationId, function, role, ACL_EXECUTE);
 #else
 	return pg_proc_aclcheck(function, role, ACL_EXECUTE);
+#endif
+}
+
+/* Whether a role may name what is in a schema. */
+static inline AclResult
+schema_aclcheck_compat(Oid schema, Oid role)
+{
+#if PG_VERSION_NUM >= 160000
+	return object_aclcheck(NamespaceRelationId, schema, role, ACL_USAGE);
+#else
+	return pg_namespace_aclcheck(schema, role, ACL_USAGE);
 #endif
 }
 

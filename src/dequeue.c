@@ -27,12 +27,19 @@
 #include "claim.h"
 #include "compat.h"
 #include "debug.h"
+#include "event.h"
+#include "dequeue.h"
 #include "finish.h"
+#include "grant.h"
 #include "ident.h"
+#include "limit.h"
 #include "liveness.h"
+#include "retire.h"
 #include "store.h"
 #include "timeutil.h"
+#include "ttl.h"
 #include "turn.h"
+#include "unique.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_dequeue);
@@ -46,23 +53,6 @@ PG_FUNCTION_INFO_V1(jobq_wait);
 
 #define MAX_WAIT_USECS (INT64CONST(24) * USECS_PER_HOUR)
 
-enum
-{
-	OUT_JOB_ID,
-	OUT_TOKEN,
-	OUT_NAME,
-	OUT_PAYLOAD,
-	OUT_HEADERS,
-	OUT_PRIORITY,
-	OUT_ATTEMPT,
-	OUT_MAX_ATTEMPTS,
-	OUT_GROUP_KEY,
-	OUT_ENQUEUED_AT,
-	OUT_LEASE_UNTIL,
-	OUT_DEADLINE,
-	NUM_OUT
-};
-
 /* Leases being written by one dequeue. */
 typedef struct Leasing
 {
@@ -71,6 +61,11 @@ typedef struct Leasing
 	Lease row;
 	int64 timeout; /* microseconds, of all jobs in the row; 0: none */
 	bool may_be_lost;
+	StoreTable *job;
+	StoreTable *window; /* of unique keys, once it is needed */
+	TimestampTz now;    /* when it was first asked whether a time to live is over; 0: never */
+	int expired;        /* jobs that were ended for it */
+	Retire retire;      /* open once there are some */
 } Leasing;
 
 static void
@@ -79,6 +74,8 @@ write_lease(Leasing *l)
 	if (l->row.njobs == 0)
 		return;
 	store_lease_insert(l->lease, &l->row);
+	if (l->row.group_id > 0)
+		xact_count(l->request->queue, COUNT_GROUPS_LEASED, 1);
 	xact_made_lease(l->row.lease_until);
 	l->row.njobs = 0;
 }
@@ -99,7 +96,9 @@ open_lease(Leasing *l, int64 timeout, const Ticket *first)
 		now = first->turn_start; /* the rate was reckoned from it */
 		l->may_be_lost = false;
 	}
-	l->timeout = timeout;
+	/* an executor sees to the timeouts by itself */
+	l->timeout = l->request->executor ? 0 : timeout;
+	timeout = l->timeout;
 	l->row.token = ident_token(l->request->db);
 	l->row.started = now;
 	l->row.lease_until = timestamp_add(now, lease);
@@ -111,7 +110,9 @@ open_lease(Leasing *l, int64 timeout, const Ticket *first)
 	l->row.group_id = first->group_id;
 	l->row.drain = false;
 	l->row.lane = first->lane;
-	l->row.session = first->group_id > 0 ? liveness_key(l->request->db) : 0;
+	l->row.session = l->request->executor  ? l->request->executor
+					 : first->group_id > 0 ? liveness_key(l->request->db)
+										   : 0;
 }
 
 /* The run timeout of a job, microseconds; 0: none. */
@@ -132,14 +133,32 @@ copy_out(Datum *values, bool *nulls, int out, TupleTableSlot *job, int attnum)
 	nulls[out] = job->tts_isnull[attnum - 1];
 }
 
+/* Whether a job's time to live is over; then it ends here. */
+static bool
+end_expired(Leasing *l, const Ticket *ticket, TupleTableSlot *job)
+{
+	Attempt attempt = {.attempt = ticket->attempt};
+
+	if (!ttl_is_over(job, &l->now))
+		return false;
+	if (l->expired++ == 0)
+		retire_begin(&l->retire);
+	(void) retire_finish(&l->retire, l->request->queue, job, 'e', &attempt);
+	return true;
+}
+
 /* Adds a job to the lease at hand and returns its row to the caller. */
 static void
 lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *rsinfo)
 {
-	Datum values[NUM_OUT];
-	bool nulls[NUM_OUT];
+	Datum values[NUM_DELIVERY];
+	bool nulls[NUM_DELIVERY];
+	TimestampTz deadline = l->row.deadline;
+	int64 timeout;
 
 	slot_getallattrs(job);
+	if (unlikely(!job->tts_isnull[Anum_job_unique_started - 1]))
+		unique_start(l->job, &l->window, job, clock_now());
 	l->row.job_ids[l->row.njobs] = ticket->job_id;
 	l->row.job_tids[l->row.njobs] = job->tts_tid;
 	l->row.attempts[l->row.njobs] = ticket->attempt + 1;
@@ -147,22 +166,27 @@ lease_job(Leasing *l, const Ticket *ticket, TupleTableSlot *job, ReturnSetInfo *
 	l->row.njobs++;
 	if (ticket->attempt > 0)
 		l->may_be_lost = false;
+	else
+		xact_time(l->request->queue, TIME_WAIT, l->row.started - store_ready_since(ticket, job));
 	xact_claimed(l->request->queue, ticket->job_id);
+	event_job(l->request->queue, EVENT_ACTIVE, job, ticket->attempt + 1, EVENT_NO_DELAY, NULL);
 
 	memset(nulls, false, sizeof(nulls));
-	values[OUT_JOB_ID] = Int64GetDatum(ticket->job_id);
-	values[OUT_TOKEN] = Int64GetDatum(l->row.token);
-	copy_out(values, nulls, OUT_NAME, job, Anum_job_name);
-	copy_out(values, nulls, OUT_PAYLOAD, job, Anum_job_payload);
-	copy_out(values, nulls, OUT_HEADERS, job, Anum_job_headers);
-	values[OUT_PRIORITY] = Int32GetDatum(ticket->priority);
-	values[OUT_ATTEMPT] = Int32GetDatum(ticket->attempt + 1);
-	copy_out(values, nulls, OUT_MAX_ATTEMPTS, job, Anum_job_max_attempts);
-	copy_out(values, nulls, OUT_GROUP_KEY, job, Anum_job_group_key);
-	copy_out(values, nulls, OUT_ENQUEUED_AT, job, Anum_job_created);
-	values[OUT_LEASE_UNTIL] = TimestampTzGetDatum(l->row.lease_until);
-	values[OUT_DEADLINE] = TimestampTzGetDatum(l->row.deadline);
-	nulls[OUT_DEADLINE] = TIMESTAMP_IS_NOEND(l->row.deadline);
+	values[DELIVERY_JOB_ID] = Int64GetDatum(ticket->job_id);
+	values[DELIVERY_TOKEN] = Int64GetDatum(l->row.token);
+	copy_out(values, nulls, DELIVERY_NAME, job, Anum_job_name);
+	copy_out(values, nulls, DELIVERY_PAYLOAD, job, Anum_job_payload);
+	copy_out(values, nulls, DELIVERY_HEADERS, job, Anum_job_headers);
+	values[DELIVERY_PRIORITY] = Int32GetDatum(ticket->priority);
+	values[DELIVERY_ATTEMPT] = Int32GetDatum(ticket->attempt + 1);
+	copy_out(values, nulls, DELIVERY_MAX_ATTEMPTS, job, Anum_job_max_attempts);
+	copy_out(values, nulls, DELIVERY_GROUP_KEY, job, Anum_job_group_key);
+	copy_out(values, nulls, DELIVERY_ENQUEUED_AT, job, Anum_job_created);
+	values[DELIVERY_LEASE_UNTIL] = TimestampTzGetDatum(l->row.lease_until);
+	if (l->request->executor && (timeout = job_timeout(l, job)) > 0)
+		deadline = timestamp_add(l->row.started, timeout);
+	values[DELIVERY_DEADLINE] = TimestampTzGetDatum(deadline);
+	nulls[DELIVERY_DEADLINE] = TIMESTAMP_IS_NOEND(deadline);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
 }
 
@@ -187,9 +211,9 @@ lease_single(Leasing *l, JobReader *reader, Ticket *ticket, ReturnSetInfo *rsinf
 {
 	int64 timeout;
 
-	if (!read_job(reader, ticket))
+	if (!read_job(reader, ticket) || end_expired(l, ticket, reader->slot))
 		return 0;
-	timeout = job_timeout(l, reader->slot);
+	timeout = l->request->executor ? 0 : job_timeout(l, reader->slot);
 	if (l->row.njobs == 0 || l->row.njobs == JOBQ_MAX_LEASE_JOBS || l->timeout != timeout || l->row.group_id > 0)
 		open_lease(l, timeout, ticket);
 	lease_job(l, ticket, reader->slot, rsinfo);
@@ -206,14 +230,17 @@ lease_turn(Leasing *l, JobReader *reader, Ticket *tickets, int n, ReturnSetInfo 
 
 	for (int i = 0; i < n && limited; i++)
 	{
-		int64 one = read_job(reader, &tickets[i]) ? job_timeout(l, reader->slot) : 0;
+		int64 one;
 
+		if (!read_job(reader, &tickets[i]) || ttl_is_over(reader->slot, &l->now))
+			continue;
+		one = job_timeout(l, reader->slot);
 		limited = one > 0;
 		timeout += one;
 	}
 	for (int i = 0; i < n; i++)
 	{
-		if (!read_job(reader, &tickets[i]))
+		if (!read_job(reader, &tickets[i]) || end_expired(l, &tickets[i], reader->slot))
 			continue;
 		if (given++ == 0)
 			open_lease(l, limited ? timeout : 0, &tickets[i]);
@@ -239,6 +266,7 @@ lease_tickets(const ClaimRequest *request, Ticket *tickets, int n, ReturnSetInfo
 	reader.snapshot = store_snapshot();
 	memset(&l, 0, sizeof(l));
 	l.request = request;
+	l.job = reader.table;
 	l.lease = store_open(TABLE_LEASE);
 	l.may_be_lost = true;
 	for (int i = 0, run; i < n; i += run)
@@ -256,8 +284,16 @@ lease_tickets(const ClaimRequest *request, Ticket *tickets, int n, ReturnSetInfo
 	write_lease(&l);
 	xact_count(request->queue, COUNT_ACTIVE, given);
 	*may_be_lost = *may_be_lost && l.may_be_lost;
+	if (l.expired > 0)
+	{
+		*may_be_lost = false;
+		retire_end(&l.retire);
+	}
+	if (request->expired)
+		*request->expired += l.expired;
 	store_snapshot_done(reader.snapshot);
 	ExecDropSingleTupleTableSlot(reader.slot);
+	store_close(l.window);
 	store_close(l.lease);
 	store_close(reader.table);
 	return given;
@@ -272,7 +308,7 @@ dequeue_own_turn(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_b
 	Ticket ticket;
 	int n;
 
-	if (request->queue->paused || !line_reclaim(request->queue, &ticket))
+	if (!line_reclaim(request->queue, &ticket))
 		return 0;
 	memset(&tables, 0, sizeof(tables));
 	n = turn_take(&tables, request->queue, &ticket, request->group_batch, Min(request->max_jobs, lengthof(jobs)), jobs);
@@ -280,18 +316,87 @@ dequeue_own_turn(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_b
 	return lease_tickets(request, jobs, n, rsinfo, may_be_lost);
 }
 
-/* Claims once. Returns the number of jobs put into the result. */
+/* An executor takes one lease at a time. */
+static bool
+wants_more(const ClaimRequest *request, int given)
+{
+	return given == 0 || (given < request->max_jobs && request->executor == 0);
+}
+
+/*
+ * Claims, without regard to limits, once more as long as some of what it met had expired. Returns the number of jobs put into the result.
+ */
 static int
-dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
+claim_and_lease(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
 {
 	Ticket few[8];
 	Ticket *tickets = request->max_jobs <= lengthof(few) ? few : palloc(request->max_jobs * sizeof(Ticket));
-	int n = request->queue->paused ? 0 : claim_tickets(request, tickets);
-	int given = lease_tickets(request, tickets, n, rsinfo, may_be_lost);
+	ClaimRequest rest = *request;
+	int expired = 0;
+	int before;
+	int given = 0;
 
+	rest.expired = &expired;
+	do
+	{
+		int last = before = expired;
+
+		given += lease_tickets(&rest, tickets, claim_tickets(&rest, tickets), rsinfo, may_be_lost);
+		/* a group all of whose jobs in hand had expired goes on at once */
+		while (expired > last && wants_more(request, given))
+		{
+			last = expired;
+			CommandCounterIncrement();
+			rest.max_jobs = request->max_jobs - given;
+			given += dequeue_own_turn(&rest, rsinfo, may_be_lost);
+		}
+		rest.max_jobs = request->max_jobs - given;
+	} while (expired > before && wants_more(request, given));
+	if (request->expired)
+		*request->expired += expired;
 	if (tickets != few)
 		pfree(tickets);
 	return given;
+}
+
+typedef int (*Take)(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost);
+
+/* Takes jobs as far as the queue's limits allow. Returns the number of jobs put into the result. */
+static int
+take_within_limits(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost, Take take)
+{
+	ClaimRequest allowed = *request;
+	int given;
+
+	if (request->queue->paused)
+		return 0;
+	if (!limit_applies(request->queue))
+		return take(request, rsinfo, may_be_lost);
+	allowed.max_jobs = limit_reserve(request->queue, request->max_jobs);
+	if (allowed.max_jobs == 0)
+		return 0;
+	given = take(&allowed, rsinfo, may_be_lost);
+	limit_settle(request->queue, allowed.max_jobs, given);
+	return given;
+}
+
+static int
+dequeue_once(const ClaimRequest *request, ReturnSetInfo *rsinfo, bool *may_be_lost)
+{
+	return take_within_limits(request, rsinfo, may_be_lost, claim_and_lease);
+}
+
+/*
+ * One claim for an executor: at most JOBQ_MAX_LEASE_JOBS jobs, as rows of jobq.delivery, in the order in which they are to run. Inside
+ * xact_verb_begin and end. Returns their number.
+ */
+int
+dequeue_for_executor(const ClaimRequest *request, Tuplestorestate *result, TupleDesc desc)
+{
+	ReturnSetInfo rsinfo = {.type = T_ReturnSetInfo, .setResult = result, .setDesc = desc};
+	bool may_be_lost = true;
+
+	return dequeue_once(request, &rsinfo, &may_be_lost);
 }
 
 /* A session's place among the waiters of a queue. */
@@ -325,10 +430,14 @@ sleep_once(QueueInfo *queue, QueueSlot *slot, long ms)
 {
 	TimestampTz now = clock_now();
 	TimestampTz due;
+	TimestampTz free;
 
 	SpinLockAcquire(&slot->mutex);
 	due = slot->next_due;
 	SpinLockRelease(&slot->mutex);
+	free = limit_free_at(queue);
+	if (free > now)
+		ms = Min(ms, TimestampDifferenceMilliseconds(now, free));
 	/* a resume wakes us just before other sessions are told of it: look again soon */
 	if (TIMESTAMP_IS_NOBEGIN(due) || queue->paused)
 		ms = Min(ms, BLIND_SLEEP_MS);
@@ -397,6 +506,7 @@ typedef struct DequeueWait
 	text *queue_name;
 	ReturnSetInfo *rsinfo;
 	bool may_be_lost;
+	int expired;
 } DequeueWait;
 
 static bool
@@ -405,8 +515,9 @@ dequeue_check(void *arg)
 	DequeueWait *w = arg;
 
 	w->request.db = meta_begin("dequeue", VERB_TAKES);
-	w->request.queue = meta_queue(w->queue_name);
-	return dequeue_once(&w->request, w->rsinfo, &w->may_be_lost) > 0;
+	w->request.queue = grant_queue(w->queue_name, RIGHT_CONSUME);
+	/* what was ended must not be kept uncommitted for the rest of the wait */
+	return dequeue_once(&w->request, w->rsinfo, &w->may_be_lost) > 0 || w->expired > 0;
 }
 
 /* Waits for a job. When there was none, the groups that nobody has dealt with meanwhile are, for whoever comes next. */
@@ -425,7 +536,8 @@ read_request(FunctionCallInfo fcinfo, DequeueWait *w, int64 *wait, int max_jobs_
 {
 	int64 lease;
 
-	w->request.queue = meta_queue(w->queue_name);
+	w->request.queue = grant_queue(w->queue_name, RIGHT_CONSUME);
+	w->request.expired = &w->expired;
 	w->request.max_jobs = arg_int32_range(fcinfo, max_jobs_arg, "max_jobs", 1, 1, JOBQ_MAX_BATCH);
 	lease = arg_interval(fcinfo, max_jobs_arg + 1, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
 	w->request.lease = lease;
@@ -458,7 +570,7 @@ jobq_dequeue(PG_FUNCTION_ARGS)
 	w.may_be_lost = true;
 
 	xact_verb_begin(w.request.db);
-	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0)
+	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0 && wait > 0 && w.expired == 0)
 		wait_and_dequeue(&w, wait);
 	xact_verb_end(w.may_be_lost);
 	return (Datum) 0;
@@ -491,15 +603,15 @@ jobq_complete_and_dequeue(PG_FUNCTION_ARGS)
 	if (!PG_ARGISNULL(0) || !PG_ARGISNULL(1))
 	{
 		completed = finish_complete_one(arg_int64(fcinfo, 0, "job_id"), PG_ARGISNULL(1) ? 0 : PG_GETARG_INT64(1),
-										PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3));
+										PG_ARGISNULL(3) ? NULL : PG_GETARG_JSONB_P(3), false);
 		if (completed)
 			CommandCounterIncrement();
 	}
 	if (dequeue_once(&w.request, w.rsinfo, &w.may_be_lost) == 0)
 	{
 		if (completed)
-			(void) dequeue_own_turn(&w.request, w.rsinfo, &w.may_be_lost);
-		else if (wait > 0)
+			(void) take_within_limits(&w.request, w.rsinfo, &w.may_be_lost, dequeue_own_turn);
+		else if (wait > 0 && w.expired == 0)
 			wait_and_dequeue(&w, wait);
 	}
 	xact_verb_end(w.may_be_lost && !completed);
@@ -521,8 +633,8 @@ probe_check(void *arg)
 	bool possible;
 
 	PushActiveSnapshot(GetTransactionSnapshot());
-	queue = meta_queue(w->queue_name);
-	possible = !queue->paused && claim_possible(db, queue);
+	queue = grant_queue(w->queue_name, RIGHT_CONSUME);
+	possible = !queue->paused && limit_is_free(queue) && claim_possible(db, queue);
 	PopActiveSnapshot();
 	SPI_commit();
 	return possible;
@@ -551,7 +663,7 @@ jobq_wait(PG_FUNCTION_ARGS)
 		ereport(ERROR, (errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 						errmsg("CALL jobq.wait() cannot run inside a transaction block"),
 						errhint("Call it outside BEGIN, or use jobq.dequeue(queue, wait => ...).")));
-	queue = meta_queue_arg(fcinfo, 0);
+	queue = grant_queue_arg(fcinfo, 0, RIGHT_CONSUME);
 	timeout = arg_interval(fcinfo, 1, "timeout", 30 * USECS_PER_SEC, 0, MAX_WAIT_USECS);
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "jobq.wait() has no result row");

@@ -66,7 +66,14 @@ mark_leases(const text *worker, int step)
 			else if (!row->drain && store_lease_lock(lease, row, LEASE_NO_KEY, false) == TM_Ok)
 			{
 				row->drain = true;
-				marked += store_lease_update(lease, row) == TM_Ok;
+				if (store_lease_update(lease, row) == TM_Ok)
+				{
+					QueueInfo *queue = meta_queue_by_id(row->queue_id);
+
+					marked++;
+					if (queue)
+						xact_count(queue, COUNT_GROUPS_MIGRATING, 1);
+				}
 			}
 		}
 		store_heap_end(scan);

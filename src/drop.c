@@ -25,11 +25,13 @@
 #include "utils/fmgroids.h"
 
 #include "admin.h"
+#include "grant.h"
 #include "meta.h"
 #include "retire.h"
 #include "spi.h"
 #include "store.h"
 #include "turn.h"
+#include "waitjob.h"
 #include "xact.h"
 
 /* Error 2BP01 when another queue's dead letters go to this one. Inside a scope, under the routes' lock. */
@@ -97,6 +99,43 @@ delete_from(const char *table, int32 id)
 						NULL);
 }
 
+/* Error 2BP01 when schedules enqueue to the queue. Inside a scope. */
+static void
+refuse_if_scheduled(const text *name, int32 id)
+{
+	static SpiStatement find = {
+		.sql = "SELECT name, count(*) OVER () FROM jobq.schedule WHERE queue_id = $1 ORDER BY name",
+		.result = SPI_OK_SELECT,
+		.nargs = 1,
+		.argtypes = {INT4OID}};
+	Datum value = Int32GetDatum(id);
+	bool isnull;
+
+	if (spi_run(&find, &value, NULL) == 0)
+		return;
+	ereport(ERROR, (errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+					errmsg("cannot drop queue \"%s\": schedule \"%s\" enqueues to it", text_to_cstring(name),
+						   TextDatumGetCString(spi_value(0, 1, &isnull))),
+					errdetail("Schedules that do: " INT64_FORMAT ".", DatumGetInt64(spi_value(0, 2, &isnull))),
+					errhint("Remove them with jobq.unschedule(), or with the queue by force => true.")));
+}
+
+/*
+ * Deletes the schedules that enqueue to the queue. Before the drop begins: the scheduler has them locked while it enqueues, and then
+ * waits for a drop that has begun. Inside a scope.
+ */
+static void
+delete_schedules(int32 id)
+{
+	static SpiStatement runs = {
+		.sql =
+			"DELETE FROM jobq.schedule_run r WHERE NOT EXISTS (SELECT 1 FROM jobq.schedule s WHERE s.name = r.schedule)",
+		.result = SPI_OK_DELETE};
+
+	delete_from("schedule", id);
+	spi_run(&runs, NULL, NULL);
+}
+
 /* Deletes the queue's tickets or leases that a snapshot shows, after whoever holds them; returns whether there were any. */
 static bool
 delete_visible(JobqTable which, int32 id, Snapshot snapshot)
@@ -162,11 +201,14 @@ delete_everything(int32 id)
 	delete_from("job_group", id);
 	delete_from("group_setting", id);
 	delete_from("group_rate", id);
+	delete_from("handler", id);
+	delete_from("unique_window", id);
 	delete_from("job", id);
 	delete_from("dead", id);
 	for (int i = 0; i < HISTORY_RING; i++)
 		delete_from(psprintf("history_%d", i), id);
 	delete_from("history_far", id);
+	waitjob_ended = PG_UINT64_MAX;
 }
 
 /*
@@ -191,9 +233,11 @@ jobq_drop_queue(PG_FUNCTION_ARGS)
 						errmsg("%s must not be null", PG_ARGISNULL(0) ? "name" : "force")));
 	name = PG_GETARG_TEXT_PP(0);
 
+	(void) grant_queue(name, RIGHT_OWN);
 	xact_verb_begin(db);
 	admin_lock_name(name, ExclusiveLock);
 	admin_lock_routes();
+	(void) grant_queue(name, RIGHT_OWN); /* it may be another one by now */
 	spi_begin(&scope);
 	id = admin_queue_id(name);
 	if (id == 0)
@@ -201,6 +245,10 @@ jobq_drop_queue(PG_FUNCTION_ARGS)
 	queue = meta_queue_by_id(id);
 	if (queue == NULL)
 		admin_no_such_queue(name);
+	if (PG_GETARG_BOOL(1))
+		delete_schedules(id);
+	else
+		refuse_if_scheduled(name, id);
 	xact_begin_drop(queue);
 	refuse_if_routed_to(name, id);
 	if (!PG_GETARG_BOOL(1))
@@ -262,7 +310,7 @@ read_states(FunctionCallInfo fcinfo, PurgeStates *states)
 
 /* Deletes the jobs of tickets that we have deleted; returns how many there were. */
 static int64
-delete_jobs_of(Retire *retire, TupleTableSlot *slot, Ticket *tickets, int n)
+delete_jobs_of(Retire *retire, QueueInfo *queue, TupleTableSlot *slot, Ticket *tickets, int n)
 {
 	Snapshot snapshot =
 		store_snapshot(); /* later than the tickets' deletes: nobody else can change the jobs any more */
@@ -270,7 +318,7 @@ delete_jobs_of(Retire *retire, TupleTableSlot *slot, Ticket *tickets, int n)
 
 	for (int i = 0; i < n; i++)
 		if (store_job_fetch(retire->job, snapshot, tickets[i].job_id, &tickets[i].job_tid, slot) &&
-			retire_delete(retire, slot))
+			retire_delete(retire, queue, slot))
 			deleted++;
 	ExecClearTuple(slot);
 	store_snapshot_done(snapshot);
@@ -308,12 +356,12 @@ purge_waiting(QueueInfo *queue, JobqTable which)
 			xact_took_ready(queue, ticket->lane, ticket->priority, ticket->seq);
 		if (++n == STORE_BATCH)
 		{
-			deleted += delete_jobs_of(&retire, slot, tickets, n);
+			deleted += delete_jobs_of(&retire, queue, slot, tickets, n);
 			n = 0;
 		}
 	}
 	store_scan_end(&scan);
-	deleted += delete_jobs_of(&retire, slot, tickets, n);
+	deleted += delete_jobs_of(&retire, queue, slot, tickets, n);
 	ExecDropSingleTupleTableSlot(slot);
 	retire_end(&retire);
 	store_snapshot_done(snapshot);
@@ -342,7 +390,7 @@ purge_line(QueueInfo *queue, StoreTable *line, Retire *retire, Snapshot snapshot
 		xact_count(queue, COUNT_READY, -1);
 		line_left(queue, key, row.ord);
 		later = store_snapshot();
-		if (store_job_fetch(retire->job, later, row.job_id, &row.job_tid, job) && retire_delete(retire, job))
+		if (store_job_fetch(retire->job, later, row.job_id, &row.job_tid, job) && retire_delete(retire, queue, job))
 			deleted++;
 		store_snapshot_done(later);
 	}
@@ -446,7 +494,7 @@ Datum
 jobq_purge_queue(PG_FUNCTION_ARGS)
 {
 	DbSlot *db = meta_begin("purge_queue", VERB_WRITES);
-	QueueInfo *queue = meta_queue_arg(fcinfo, 0);
+	QueueInfo *queue = grant_queue_arg(fcinfo, 0, RIGHT_MANAGE);
 	PurgeStates states;
 	int64 deleted = 0;
 

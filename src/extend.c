@@ -16,6 +16,7 @@
 #include "utils/timestamp.h"
 
 #include "args.h"
+#include "extend.h"
 #include "leases.h"
 #include "timeutil.h"
 #include "turn.h"
@@ -87,7 +88,7 @@ lock_group(LeaseList *list, LeaseGroup *group, bool wait)
 
 		store_snapshot_done(snapshot);
 		CHECK_FOR_INTERRUPTS();
-		if (!found)
+		if (!found || !lease_item_allowed(group->items[0], group->lease.queue_id))
 			return TM_Deleted;
 		result = store_lease_lock(list->lease, &group->lease, LEASE_NO_KEY, wait);
 	} while (result == TM_Updated);
@@ -133,7 +134,7 @@ extend_list(LeaseItem *items, int n, int64 lease)
 Datum
 jobq_extend(PG_FUNCTION_ARGS)
 {
-	DbSlot *db = meta_begin("extend", VERB_WRITES);
+	DbSlot *db = meta_begin("extend", VERB_HOLDS);
 	int64 lease = arg_interval(fcinfo, 2, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
 	LeaseItem item;
 
@@ -152,7 +153,7 @@ jobq_extend(PG_FUNCTION_ARGS)
 Datum
 jobq_extend_many(PG_FUNCTION_ARGS)
 {
-	DbSlot *db = meta_begin("extend_many", VERB_WRITES);
+	DbSlot *db = meta_begin("extend_many", VERB_HOLDS);
 	int64 lease = arg_interval(fcinfo, 2, "lease", 0, 1000, JOBQ_MAX_LEASE_USECS);
 	int n;
 	LeaseItem *items = lease_items_args(fcinfo, &n);
@@ -185,6 +186,45 @@ progress_entry(int64 job_id, Jsonb *value)
 	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL)));
 }
 
+/* Extends the lease of one job, if it is still its own, for an executor. lease: microseconds. Inside xact_verb_begin and end. */
+void
+extend_one(int64 job_id, int64 token, int64 lease)
+{
+	LeaseItem item;
+
+	memset(&item, 0, sizeof(item));
+	item.trusted = true;
+	item.job_id = job_id;
+	item.token = token;
+	extend_list(&item, 1, lease);
+}
+
+/* What the holder of a job would be told now, for an executor: ITEM_OK, ITEM_CANCEL, ITEM_DRAIN or ITEM_LOST. Locks no row. */
+ItemStatus
+extend_look(int64 job_id, int64 token)
+{
+	StoreTable *lease = store_open_read(TABLE_LEASE);
+	StoreTable *job = store_open_read(TABLE_JOB);
+	Snapshot snapshot = store_snapshot();
+	LeaseItem item;
+	LeaseItem *items = &item;
+	LeaseGroup group;
+
+	memset(&item, 0, sizeof(item));
+	memset(&group, 0, sizeof(group));
+	item.job_id = job_id;
+	item.token = token;
+	item.status = ITEM_LOST;
+	group.items = &items;
+	group.n = 1;
+	if (store_lease_find(lease, snapshot, token, &group.lease))
+		(void) check_items(&group, job);
+	store_snapshot_done(snapshot);
+	store_close(job);
+	store_close(lease);
+	return item.status;
+}
+
 /*
  * jobq.progress(job_id, token, value): keeps a value for views and job() while the job runs, and with its history.
  *
@@ -193,7 +233,7 @@ progress_entry(int64 job_id, Jsonb *value)
 Datum
 jobq_progress(PG_FUNCTION_ARGS)
 {
-	DbSlot *db = meta_begin("progress", VERB_WRITES);
+	DbSlot *db = meta_begin("progress", VERB_HOLDS);
 	int64 job_id = arg_int64(fcinfo, 0, "job_id");
 	LeaseList list;
 	LeaseGroup *group;
@@ -237,7 +277,7 @@ jobq_progress(PG_FUNCTION_ARGS)
 Datum
 jobq_assert_lease(PG_FUNCTION_ARGS)
 {
-	DbSlot *db = meta_begin("assert_lease", VERB_WRITES);
+	DbSlot *db = meta_begin("assert_lease", VERB_HOLDS);
 	StoreTable *job;
 	LeaseList list;
 	LeaseItem item;

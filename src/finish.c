@@ -33,7 +33,9 @@
 
 #include "args.h"
 #include "debug.h"
+#include "event.h"
 #include "finish.h"
+#include "grant.h"
 #include "leases.h"
 #include "retire.h"
 #include "timeutil.h"
@@ -84,7 +86,7 @@ complete_job(Retire *r, QueueInfo *queue, TupleTableSlot *job, LeaseItem *item, 
 				(errmsg("job " INT64_FORMAT " was asked to cancel, and is completed all the same", item->job_id)));
 	if (!retire_finish(r, queue, job, 'c', attempt))
 		return ITEM_LOST;
-	xact_done(item->job_id, item->token);
+	xact_done(queue, item->job_id, item->token);
 	return ITEM_OK;
 }
 
@@ -110,6 +112,8 @@ finish_job(const FinishCall *call, Retire *r, TupleTableSlot *job, LeaseItem *it
 	{
 		retire_requeue(r, queue, job, attempt.attempt - 1,
 					   call->delay == 0 ? r->now : timestamp_add(r->now, call->delay));
+		event_job(queue, EVENT_WAITING, job, attempt.attempt - 1, call->delay == 0 ? EVENT_NO_DELAY : call->delay,
+				  NULL);
 		status = ITEM_OK;
 	}
 	else
@@ -236,7 +240,8 @@ in_history(StoreTable *history, Snapshot snapshot, const LeaseItem *item)
 	store_scan_begin(&scan, history, INDEX_HISTORY_ID, snapshot, &key, 1);
 	while (!found && store_scan_next(&scan))
 		found = DatumGetInt64(slot_datum(scan.slot, Anum_history_token, &isnull)) == item->token && !isnull &&
-				DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c';
+				DatumGetChar(slot_value(scan.slot, Anum_history_state)) == 'c' &&
+				lease_item_allowed(item, DatumGetInt32(slot_value(scan.slot, Anum_history_queue_id)));
 	store_scan_end(&scan);
 	return found;
 }
@@ -253,11 +258,14 @@ find_completed(LeaseItem *items, int n)
 
 	for (int i = 0; i < n; i++)
 	{
+		int32 queue_id;
+
 		if (items[i].status != ITEM_LOST)
 			continue;
 		CHECK_FOR_INTERRUPTS();
 		if (xact_done_here(items[i].job_id, items[i].token) ||
-			shmem_done_known(MyDatabaseId, items[i].job_id, items[i].token))
+			(shmem_done_known(MyDatabaseId, items[i].job_id, items[i].token, &queue_id) &&
+			 lease_item_allowed(&items[i], queue_id)))
 			items[i].status = ITEM_ALREADY;
 		else
 			left++;
@@ -323,13 +331,14 @@ finish_list(const FinishCall *call, LeaseItem *items, int n)
 	pfree(order);
 }
 
-/* One pair. Error JQ001 when the lease is lost. */
+/* One pair. Error JQ001 when the lease is lost. trusted: whoever is the current user. */
 static ItemStatus
-finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
+finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result, bool trusted)
 {
 	LeaseItem item;
 
 	memset(&item, 0, sizeof(item));
+	item.trusted = trusted;
 	item.job_id = job_id;
 	item.token = token;
 	item.result = result;
@@ -348,11 +357,29 @@ finish_one(const FinishCall *call, int64 job_id, int64 token, Jsonb *result)
 
 /* Completes one job inside a verb. True now, false when it was completed before; error JQ001 when the lease is lost. */
 bool
-finish_complete_one(int64 job_id, int64 token, Jsonb *result)
+finish_complete_one(int64 job_id, int64 token, Jsonb *result, bool trusted)
 {
 	FinishCall call = {.verb = FINISH_COMPLETE};
 
-	return finish_one(&call, job_id, token, result) == ITEM_OK;
+	return finish_one(&call, job_id, token, result, trusted) == ITEM_OK;
+}
+
+/* Ends an attempt as failed, with the queue's backoff. */
+void
+finish_fail_one(int64 job_id, int64 token, const text *error)
+{
+	FinishCall call = {.verb = FINISH_FAIL, .error = error, .retry_in = RETRY_IN_DEFAULT, .retry = true};
+
+	(void) finish_one(&call, job_id, token, NULL, true);
+}
+
+/* Gives a job back at once; no attempt is counted. */
+void
+finish_release_one(int64 job_id, int64 token)
+{
+	FinishCall call = {.verb = FINISH_RELEASE};
+
+	(void) finish_one(&call, job_id, token, NULL, true);
 }
 
 /* A NULL token is nobody's: the verbs answer JQ001, as for any other wrong one. */
@@ -370,13 +397,13 @@ token_arg(FunctionCallInfo fcinfo, int argno)
 Datum
 jobq_complete(PG_FUNCTION_ARGS)
 {
-	DbSlot *db = meta_begin("complete", VERB_WRITES);
+	DbSlot *db = meta_begin("complete", VERB_HOLDS);
 	int64 job_id = arg_int64(fcinfo, 0, "job_id");
 	bool now;
 
 	xact_verb_begin(db);
 	now = finish_complete_one(job_id, token_arg(fcinfo, 1),
-							  PG_NARGS() > 2 && !PG_ARGISNULL(2) ? PG_GETARG_JSONB_P(2) : NULL);
+							  PG_NARGS() > 2 && !PG_ARGISNULL(2) ? PG_GETARG_JSONB_P(2) : NULL, false);
 	xact_verb_end(false);
 	PG_RETURN_BOOL(now);
 }
@@ -384,12 +411,12 @@ jobq_complete(PG_FUNCTION_ARGS)
 static Datum
 fail_one(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call)
 {
-	DbSlot *db = meta_begin(verb, VERB_WRITES);
+	DbSlot *db = meta_begin(verb, VERB_HOLDS);
 	int64 job_id = arg_int64(fcinfo, 0, "job_id");
 	ItemStatus status;
 
 	xact_verb_begin(db);
-	status = finish_one(call, job_id, token_arg(fcinfo, 1), NULL);
+	status = finish_one(call, job_id, token_arg(fcinfo, 1), NULL, false);
 	xact_verb_end(false);
 	return CStringGetTextDatum(item_status_name(status));
 }
@@ -424,12 +451,12 @@ Datum
 jobq_release(PG_FUNCTION_ARGS)
 {
 	FinishCall call = {.verb = FINISH_RELEASE};
-	DbSlot *db = meta_begin("release", VERB_WRITES);
+	DbSlot *db = meta_begin("release", VERB_HOLDS);
 	int64 job_id = arg_int64(fcinfo, 0, "job_id");
 
 	call.delay = arg_interval(fcinfo, 2, "delay", 0, 0, JOBQ_MAX_DELAY_USECS);
 	xact_verb_begin(db);
-	(void) finish_one(&call, job_id, token_arg(fcinfo, 1), NULL);
+	(void) finish_one(&call, job_id, token_arg(fcinfo, 1), NULL, false);
 	xact_verb_end(false);
 	PG_RETURN_VOID();
 }
@@ -457,7 +484,7 @@ read_results(Jsonb *results, LeaseItem *items, int n)
 static Datum
 finish_many(FunctionCallInfo fcinfo, const char *verb, const FinishCall *call, int results_arg)
 {
-	DbSlot *db = meta_begin(verb, VERB_WRITES);
+	DbSlot *db = meta_begin(verb, VERB_HOLDS);
 	int n;
 	LeaseItem *items = lease_items_args(fcinfo, &n);
 

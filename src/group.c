@@ -8,6 +8,7 @@
  */
 #include "postgres.h"
 
+#include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "storage/lock.h"
@@ -136,6 +137,30 @@ group_rate_free(GroupTables *t, QueueInfo *queue, const text *key)
 		next_at = DT_NOBEGIN;
 	store_snapshot_done(snapshot);
 	return next_at;
+}
+
+/*
+ * Lets a group with a rate start its next job at the given time at the latest; returns what was noted before, DT_NOBEGIN: nothing. The
+ * caller holds the group's stripe. A start in progress is not disturbed: of two rows the later time counts.
+ */
+TimestampTz
+group_rate_shorten(GroupTables *t, QueueInfo *queue, const text *key, TimestampTz latest)
+{
+	StoreTable *rate = open_once(&t->rate, TABLE_GROUP_RATE);
+	Snapshot snapshot = store_snapshot();
+	TimestampTz before;
+	ItemPointerData tid;
+	bool known = store_group_rate(rate, snapshot, queue->id, key, &before, &tid);
+
+	store_snapshot_done(snapshot);
+	if (!known)
+		return DT_NOBEGIN;
+	if (before > latest && store_delete(rate, &tid, false) == TM_Ok)
+	{
+		store_group_rate_insert(rate, queue->id, key, latest);
+		CommandCounterIncrement(); /* for who asks next */
+	}
+	return before;
 }
 
 /* Notes that a group starts a job, and from when on the next. The caller owns the group's ticket. */

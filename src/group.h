@@ -37,6 +37,7 @@ extern void group_lock_stripes(const StripeSet *stripes);
 extern void group_settings(GroupTables *t, QueueInfo *queue, const text *key, GroupSettings *settings);
 extern bool group_is_special(QueueInfo *queue);
 extern TimestampTz group_rate_free(GroupTables *t, QueueInfo *queue, const text *key);
+extern TimestampTz group_rate_shorten(GroupTables *t, QueueInfo *queue, const text *key, TimestampTz latest);
 extern void group_rate_use(GroupTables *t, QueueInfo *queue, const text *key, TimestampTz next_at);
 extern void group_close(GroupTables *t);
 

@@ -19,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "args.h"
+#include "grant.h"
 #include "line.h"
 #include "meta.h"
 #include "redrive.h"
@@ -39,13 +40,13 @@ group_arg(FunctionCallInfo fcinfo, DbSlot *db)
 {
 	GroupArg group;
 
-	group.queue = meta_queue_arg(fcinfo, 0);
+	group.queue = grant_queue_arg(fcinfo, 0, RIGHT_MANAGE);
 	if (PG_ARGISNULL(1))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("group_key must not be null")));
 	group.key = arg_text(fcinfo, 1, "group_key", JOBQ_MAX_NAME);
 	xact_verb_begin(db);
 	xact_lock_queue(group.queue->id, ShareLock);
-	group.queue = meta_queue_arg(fcinfo, 0);
+	group.queue = grant_queue_arg(fcinfo, 0, RIGHT_MANAGE);
 	return group;
 }
 
@@ -215,6 +216,7 @@ jobq_unblock_group(PG_FUNCTION_ARGS)
 	const char *head = PG_ARGISNULL(2) ? "retry" : text_to_cstring(PG_GETARG_TEXT_PP(2));
 	bool retry = strcmp(head, "retry") == 0;
 	HeldRow held;
+	int64 holder = 0;
 
 	if (!retry && strcmp(head, "skip") != 0)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("invalid head \"%s\"", head),
@@ -225,12 +227,23 @@ jobq_unblock_group(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("group \"%s\" of queue \"%s\" is not blocked", text_to_cstring(group.key), group.queue->name),
 				 errhint("The view jobq.groups shows what it waits for.")));
-	if (retry && !redrive_held(group.queue, &held))
+	if (retry && !redrive_held(group.queue, &held, &holder))
+	{
+		if (holder != 0)
+			ereport(
+				ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("job " INT64_FORMAT
+						", which blocks group \"%s\" of queue \"%s\", cannot come back: job " INT64_FORMAT
+						" has its unique key",
+						held.dead_job, text_to_cstring(group.key), group.queue->name, holder),
+				 errhint("Try again when that job is finished, or use head => 'skip' to go on without the dead one.")));
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("job " INT64_FORMAT ", which blocks group \"%s\" of queue \"%s\", is no dead letter any more",
 						held.dead_job, text_to_cstring(group.key), group.queue->name),
 				 errhint("Use head => 'skip' to go on without it.")));
+	}
 	xact_verb_end(false);
 	PG_RETURN_VOID();
 }

@@ -22,6 +22,10 @@ int jobq_rescan_interval = 60;
 int jobq_commit_timeout = 10000;
 bool jobq_session_liveness = false;
 int jobq_scheduler_idle_timeout = 10;
+int jobq_event_buffer = 4096;
+int jobq_max_executors = 4;
+int jobq_executor_idle_timeout = 10;
+int jobq_stop_timeout = 3000;
 #ifdef JOBQ_DEBUG
 char *jobq_debug_point = NULL;
 int jobq_debug_clock = 0;
@@ -59,6 +63,10 @@ guc_init(void)
 	DefineCustomIntVariable("jobq.max_cursors",
 							"Number of claim cursors, over all databases: one per queue, lane and priority in use.",
 							NULL, &jobq_max_cursors, 4096, 16, 4000000, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("jobq.event_buffer",
+							"Number of events, over all databases, that are kept for who reads them late.",
+							"Each takes 512 bytes of shared memory.", &jobq_event_buffer, 4096, 64, 4000000,
+							PGC_POSTMASTER, 0, NULL, NULL, NULL);
 	DefineCustomBoolVariable(
 		"jobq.async_dequeue",
 		"Lets a transaction that did nothing but dequeue or extend commit without waiting for the disk.",
@@ -78,6 +86,16 @@ guc_init(void)
 	DefineCustomIntVariable("jobq.scheduler_idle_timeout",
 							"Time without work after which a database's scheduler leaves, to come back on work.", NULL,
 							&jobq_scheduler_idle_timeout, 10, 1, 86400, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("jobq.max_executors",
+							"Number of processes, over all databases, that run handlers at a time; 0: none run.",
+							"Each takes one of max_worker_processes while it is there.", &jobq_max_executors, 4, 0,
+							1024, PGC_POSTMASTER, 0, NULL, NULL, NULL);
+	DefineCustomIntVariable("jobq.executor_idle_timeout",
+							"Time without a job after which a process that runs handlers leaves.", NULL,
+							&jobq_executor_idle_timeout, 10, 1, 86400, PGC_SIGHUP, GUC_UNIT_S, NULL, NULL, NULL);
+	DefineCustomIntVariable("jobq.stop_timeout", "Time that a handler has to finish when its process is to end.",
+							"It is interrupted then, and its job is given back without an attempt counted.",
+							&jobq_stop_timeout, 3000, 0, INT_MAX, PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
 #ifdef JOBQ_DEBUG
 	debug_settings();
 #endif

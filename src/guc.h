@@ -13,6 +13,10 @@ extern int jobq_rescan_interval;
 extern int jobq_commit_timeout; /* milliseconds */
 extern bool jobq_session_liveness;
 extern int jobq_scheduler_idle_timeout;
+extern int jobq_event_buffer;
+extern int jobq_max_executors;
+extern int jobq_executor_idle_timeout; /* seconds */
+extern int jobq_stop_timeout;          /* milliseconds */
 #ifdef JOBQ_DEBUG
 extern char *jobq_debug_point;
 extern int jobq_debug_clock;

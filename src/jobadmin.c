@@ -25,6 +25,8 @@
 #include "utils/timestamp.h"
 
 #include "args.h"
+#include "event.h"
+#include "grant.h"
 #include "meta.h"
 #include "retire.h"
 #include "store.h"
@@ -46,6 +48,7 @@ typedef struct Work
 	QueueInfo *queue;
 	Ticket ticket; /* that we deleted */
 	StoreTable *line;
+	bool stays; /* a job that leaves its line only to come back to its place: what its group waits for is not over */
 	bool was_in_line; /* row tells where; it has no ticket of its own */
 	LineRow row;
 	Lease held;   /* lease that has the job */
@@ -187,11 +190,19 @@ leave_line(Work *w, int64 id)
 	if (!taken || store_delete(line, &w->row.tid, true) != TM_Ok)
 		return false;
 	xact_count(w->queue, COUNT_READY, -1);
-	if (!end_wait(w, DatumGetTextPP(key)))
+	if (w->stays || !end_wait(w, DatumGetTextPP(key)))
 		line_left(w->queue, DatumGetTextPP(key), w->row.ord);
 	w->ticket.attempt = w->row.attempt;
 	w->was_in_line = true;
 	return true;
+}
+
+/* What is left when somebody has changed rows by hand. */
+static void
+damaged(int64 id, const char *how)
+{
+	ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("job " INT64_FORMAT " %s", id, how),
+					errhint("SELECT * FROM jobq.verify() tells what else is wrong.")));
 }
 
 /* Finds out where a job stands, and takes its ticket if it waits. Waits for whoever has the ticket in hand. */
@@ -201,21 +212,19 @@ find_job(Work *w, int64 id)
 	for (int looks = 0; looks < MAX_LOOKS; looks++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (!read_job(w, id))
+		if (!read_job(w, id) || !grant_has(w->queue, RIGHT_MANAGE))
 			return STANDING_NONE;
 		if (take_ticket(w) || leave_line(w, id))
 		{
 			/* with the ticket in hand nobody else changes the row: now what is read is what is */
 			if (!read_job(w, id))
-				elog(ERROR, "job " INT64_FORMAT " has a ticket but no row", id);
+				damaged(id, "has a ticket but no row");
 			return STANDING_WAITING;
 		}
 		if (find_lease(w, id))
 			return STANDING_ACTIVE;
 	}
-	ereport(ERROR,
-			(errcode(ERRCODE_DATA_CORRUPTED), errmsg("job " INT64_FORMAT " has neither a ticket nor a lease", id),
-			 errhint("SELECT * FROM jobq.verify() tells what else is wrong.")));
+	damaged(id, "has neither a ticket nor a lease");
 	return STANDING_NONE; /* keep compiler quiet */
 }
 
@@ -239,6 +248,17 @@ forget_dead(QueueInfo *queue, int64 id, TupleTableSlot *dead)
 		(void) turn_unblock(queue, DatumGetTextPP(key), id, &held);
 }
 
+/* Whether the current user manages the queue of a row. Who does not is told that there is no such job. */
+static bool
+may_manage(StoreTable *t, TupleTableSlot *row)
+{
+	int attnum = t->which == TABLE_JOB    ? Anum_job_queue_id
+				 : t->which == TABLE_DEAD ? Anum_dead_queue_id
+										  : Anum_history_queue_id;
+
+	return grant_has_id(DatumGetInt32(slot_value(row, attnum)), RIGHT_MANAGE);
+}
+
 /* Looks for a row of that id by an index on the id, and deletes it if asked to. */
 static Finished
 look_in(StoreTable *t, int index, Snapshot snapshot, int64 id, bool delete)
@@ -249,7 +269,7 @@ look_in(StoreTable *t, int index, Snapshot snapshot, int64 id, bool delete)
 
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
 	store_scan_begin(&scan, t, index, snapshot, &key, 1);
-	if (store_scan_next(&scan))
+	if (store_scan_next(&scan) && may_manage(t, scan.slot))
 	{
 		ItemPointerData tid = scan.slot->tts_tid;
 		int32 queue_id = t->which == TABLE_DEAD ? DatumGetInt32(slot_value(scan.slot, Anum_dead_queue_id)) : 0;
@@ -274,7 +294,7 @@ find_finished(Work *w, int64 id, bool delete)
 	/* one snapshot for all places: a redrive moves it from one to another */
 	if (store_job_fetch(w->retire.job, snapshot, id, NULL, w->job) &&
 		meta_queue_by_id(DatumGetInt32(slot_value(w->job, Anum_job_queue_id))))
-		result = FINISHED_LIVE;
+		result = may_manage(w->retire.job, w->job) ? FINISHED_LIVE : FINISHED_NOT_FOUND;
 	else
 		result = look_in(open_once(&w->dead, TABLE_DEAD), INDEX_DEAD_PKEY, snapshot, id, delete);
 	for (int i = 0; i < lengthof(w->history) && result == FINISHED_NOT_FOUND; i++)
@@ -375,7 +395,7 @@ change_priority(Work *w, int priority)
 	}
 	slot_set(slot, Anum_job_priority, Int16GetDatum(priority));
 	if (store_delete(table, &tid, true) != TM_Ok)
-		elog(ERROR, "job " INT64_FORMAT " changed without its ticket", DatumGetInt64(slot_value(w->job, Anum_job_id)));
+		damaged(DatumGetInt64(slot_value(w->job, Anum_job_id)), "changed without its ticket");
 	store_insert(table, &slot, 1);
 	return slot;
 }
@@ -427,6 +447,7 @@ jobq_reschedule(PG_FUNCTION_ARGS)
 						errhint("Give run_at, priority or both.")));
 	xact_verb_begin(db);
 	work_begin(&w);
+	w.stays = PG_ARGISNULL(1);
 	standing = find_job(&w, id);
 	if (standing != STANDING_WAITING)
 		refuse_reschedule(&w, id, standing);
@@ -435,12 +456,32 @@ jobq_reschedule(PG_FUNCTION_ARGS)
 		keep_place(&w, job);
 	else
 		retire_requeue(&w.retire, w.queue, job, w.ticket.attempt, PG_ARGISNULL(1) ? w.ticket.visible_at : run_at);
+	if (!PG_ARGISNULL(1))
+		event_job(w.queue, EVENT_WAITING, job, w.ticket.attempt,
+				  run_at > w.retire.now ? run_at - w.retire.now : EVENT_NO_DELAY, NULL);
 	work_end(&w);
 	xact_verb_end(false);
 	PG_RETURN_VOID();
 }
 
-/* The first job of a group that waits, for its backoff or its rate: the group need not wait any more, but for its rate. */
+/* Whether the group whose delayed ticket we found could not start a job before its time, whatever its first job waits for. */
+static bool
+waits_for_rate(Work *w, const text *key)
+{
+	GroupTables tables = {NULL};
+	GroupSettings settings;
+	bool waits = false;
+
+	if (group_is_special(w->queue))
+	{
+		group_settings(&tables, w->queue, key, &settings);
+		waits = settings.gap > 0 && group_rate_free(&tables, w->queue, key) >= w->ticket.visible_at;
+		group_close(&tables);
+	}
+	return waits;
+}
+
+/* The first job of a group that waits for its backoff: the group need not wait any more, but for its rate. */
 static bool
 end_backoff(Work *w, int64 id)
 {
@@ -458,7 +499,7 @@ end_backoff(Work *w, int64 id)
 	taken = store_line_of_job(line, snapshot, id, &w->row) &&
 			store_ticket_of_group(TABLE_DELAYED, delayed, snapshot, w->row.group_id, &w->ticket) &&
 			store_line_head(line, snapshot, w->row.group_id, w->ticket.from_ord, &w->row) && w->row.job_id == id &&
-			store_delete(delayed, &w->ticket.tid, false) == TM_Ok;
+			!waits_for_rate(w, DatumGetTextPP(key)) && store_delete(delayed, &w->ticket.tid, false) == TM_Ok;
 	store_snapshot_done(snapshot);
 	if (!taken)
 		return false;
@@ -475,7 +516,7 @@ run_now(Work *w, int64 id)
 	Snapshot snapshot;
 	bool taken;
 
-	if (!read_job(w, id))
+	if (!read_job(w, id) || !grant_has(w->queue, RIGHT_MANAGE))
 		return false;
 	if (end_backoff(w, id))
 		return true;
@@ -487,8 +528,9 @@ run_now(Work *w, int64 id)
 		return false;
 	xact_count(w->queue, COUNT_DELAYED, -1);
 	if (!read_job(w, id))
-		elog(ERROR, "job " INT64_FORMAT " has a ticket but no row", id);
+		damaged(id, "has a ticket but no row");
 	retire_requeue(&w->retire, w->queue, w->job, w->ticket.attempt, w->retire.now);
+	event_job(w->queue, EVENT_WAITING, w->job, w->ticket.attempt, EVENT_NO_DELAY, NULL);
 	return true;
 }
 
@@ -527,7 +569,7 @@ delete_job(Work *w, int64 id)
 		switch (find_job(w, id))
 		{
 			case STANDING_WAITING:
-				return retire_delete(&w->retire, w->job);
+				return retire_delete(&w->retire, w->queue, w->job);
 			case STANDING_ACTIVE:
 				return false;
 			case STANDING_NONE:

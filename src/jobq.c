@@ -9,11 +9,14 @@
 
 #include "miscadmin.h"
 
+#include "due.h"
+#include "event.h"
 #include "guc.h"
 #include "jobq.h"
 #include "launcher.h"
 #include "line.h"
 #include "maintain.h"
+#include "manager.h"
 #include "meta.h"
 #include "shmem.h"
 #include "xact.h"
@@ -36,9 +39,13 @@ _PG_init(void)
 	guc_init();
 	shmem_init();
 	meta_init();
+	event_init(); /* before xact.c: callbacks run in the reverse order */
 	xact_init();
 	line_init();
+	due_init();
 	drain_init();
+	schedule_init();
+	manager_init();
 	if (!IsBinaryUpgrade)
 		launcher_register();
 }

@@ -6,10 +6,13 @@
  * No module's prototypes stand here; each has a header of its own. Modules
  * include downwards only, in this order:
  *
- *		jobq compat < guc pending < timeutil < debug shmem < cursor meta
- *		< args backoff ident spi store xact < group liveness < place < line
- *		< retire settings < turn < overdue < admin claim leases maintain stats
- *		< finish redrive scheduler < launcher
+ *		jobq compat < cron guc pending < eventkind flush timeutil < debug shmem
+ *		< alert times cursor meta pool < args due wake worker < backoff ident spi
+ *		store xact < grant limit < handler waitjob < event sandbox < group
+ *		liveness unique < place < line < retire settings < turn waiting < overdue
+ *		< admin claim leases maintain stats jobinfo < extend finish redrive
+ *		replace schedule scheduler ttl < enqueue < dequeue < executor < launcher
+ *		manager
  *
  *-------------------------------------------------------------------------
  */
@@ -53,6 +56,11 @@ typedef enum JobqCounter
 	COUNT_DELAYED,
 	COUNT_ACTIVE,
 	COUNT_DEAD,
+	COUNT_GROUPS, /* that have a ticket: those without wait for nothing */
+	COUNT_GROUPS_READY,
+	COUNT_GROUPS_LEASED, /* the migrating ones included */
+	COUNT_GROUPS_MIGRATING,
+	COUNT_GROUPS_HELD,
 	NUM_GAUGES,
 	TOTAL_ENQUEUED = NUM_GAUGES,
 	TOTAL_COMPLETED,
@@ -61,8 +69,17 @@ typedef enum JobqCounter
 	TOTAL_DEAD,    /* jobs that became dead letters, routed ones included */
 	TOTAL_CANCELLED,
 	TOTAL_EXPIRED_LEASES,
+	TOTAL_EXPIRED, /* jobs whose time to live was over while they waited */
 	NUM_COUNTERS
 } JobqCounter;
+
+/* What is measured of the jobs of a queue, as a histogram each. */
+typedef enum JobqTime
+{
+	TIME_WAIT, /* from when a job could start to its first start */
+	TIME_RUN,  /* from the start of the last attempt to its completion */
+	NUM_TIMES
+} JobqTime;
 
 #define ERRCODE_JOBQ_LEASE_LOST MAKE_SQLSTATE('J', 'Q', '0', '0', '1')
 #define ERRCODE_JOBQ_OUT_OF_ORDER MAKE_SQLSTATE('J', 'Q', '0', '0', '2')

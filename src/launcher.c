@@ -37,6 +37,7 @@
 #include "compat.h"
 #include "guc.h"
 #include "launcher.h"
+#include "pool.h"
 #include "scheduler.h"
 #include "shmem.h"
 #include "timeutil.h"
@@ -459,7 +460,12 @@ put_off(DbSlot *db)
 static TimestampTz
 start_wanted(void)
 {
+	static TimestampTz last_look = 0;
 	TimestampTz next = DT_NOEND;
+	TimestampTz now = clock_now();
+	bool set_back = now < last_look - USECS_PER_SEC;
+
+	last_look = now;
 
 	for (int i = 0; i < jobq_max_databases; i++)
 	{
@@ -471,6 +477,9 @@ start_wanted(void)
 		db_oid = db->db_oid;
 		if (OidIsValid(db_oid) && db->scheduler_pid == 0)
 		{
+			/* the clock was set back: the next time of a schedule may be an earlier one now */
+			if (set_back && !TIMESTAMP_IS_NOEND(db->wake_at))
+				db->wake_at = DT_NOBEGIN;
 			if (!TIMESTAMP_IS_NOEND(db->wake_at))
 				due = TIMESTAMP_IS_NOBEGIN(db->wake_at) ? db->wake_at : db->wake_at - HEAD_START;
 			if (db->wanted)
@@ -507,7 +516,12 @@ look(bool woken)
 
 	reap_children();
 	if (!jobq_enabled)
+	{
+		/* a process that runs a handler does not read the configuration */
+		(void) pool_ask_to_leave(InvalidOid,
+								 timestamp_add(GetCurrentTimestamp(), jobq_stop_timeout * INT64CONST(1000)));
 		return DT_NOEND;
+	}
 	if (woken)
 		free_dropped();
 	if (jobq_shared->dbs_overflowed)

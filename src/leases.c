@@ -22,6 +22,7 @@
 
 #include "args.h"
 #include "debug.h"
+#include "grant.h"
 #include "leases.h"
 
 /* Pairs in one call: each may name a lease of its own, which is held in memory. */
@@ -176,6 +177,13 @@ result_too_large(const Lease *lease, const LeaseItem *item)
 	return queue && VARSIZE(item->result) - VARHDRSZ > queue->max_payload_bytes;
 }
 
+/* Whether the current user may finish jobs of the queue. Who may not is told what he would be of a token that was never given out. */
+bool
+lease_item_allowed(const LeaseItem *item, int32 queue_id)
+{
+	return item->trusted || grant_has_id(queue_id, RIGHT_CONSUME);
+}
+
 /* Gives each item of a group its place; one that the lease does not list, or lists under another item already, is lost. */
 static void
 place_items(LeaseGroup *group, bool found)
@@ -185,7 +193,8 @@ place_items(LeaseGroup *group, bool found)
 		LeaseItem *item = group->items[i];
 
 		item->status = ITEM_LOST;
-		if (!found || (i > 0 && group->items[i - 1]->job_id == item->job_id))
+		if (!found || (i > 0 && group->items[i - 1]->job_id == item->job_id) ||
+			!lease_item_allowed(item, group->lease.queue_id))
 			continue;
 		item->position = lease_position(&group->lease, item->job_id);
 		if (item->position >= 0)

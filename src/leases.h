@@ -40,6 +40,7 @@ typedef struct LeaseItem
 	LeaseGroup *group;
 	int position;  /* in the lease's arrays */
 	bool returned; /* the lease is held exclusively, and the job leaves it */
+	bool trusted;  /* the server's own doing: not for the current user to be allowed */
 } LeaseItem;
 
 /* All pairs of a list that name the same token. */
@@ -74,6 +75,7 @@ extern void leases_acquire(LeaseList *list, LeaseItem *items, int n, LeaseUse us
 extern void leases_write_back(LeaseList *list, StoreTable *job);
 extern void leases_close(LeaseList *list);
 extern void leases_group(LeaseList *list, LeaseItem *items, int n);
+extern bool lease_item_allowed(const LeaseItem *item, int32 queue_id);
 extern int pending_items(const LeaseGroup *group);
 extern int lease_position(const Lease *lease, int64 job_id);
 extern const char *item_status_name(ItemStatus status);

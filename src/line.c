@@ -47,6 +47,7 @@ typedef enum NoteKind
 	NOTE_LET_GO,
 	NOTE_LEFT,
 	NOTE_LOOK,
+	NOTE_UNBLOCK,
 	NOTE_FORGET,
 	NOTE_VOID
 } NoteKind;
@@ -160,6 +161,12 @@ find_pending(int64 job_id)
 }
 
 bool
+line_joins(int64 job_id)
+{
+	return find_pending(job_id) >= 0;
+}
+
+bool
 line_forget(int64 job_id, LineRow *row, bool *has_place)
 {
 	int i = find_pending(job_id);
@@ -252,10 +259,11 @@ line_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held)
 	{
 		Note *note = NOTE(i);
 
-		if (note->kind != NOTE_LET_GO || note->queue_id != queue->id || !same_key(note->key, key))
+		if ((note->kind != NOTE_LET_GO && note->kind != NOTE_UNBLOCK) || note->queue_id != queue->id ||
+			!same_key(note->key, key))
 			continue;
-		if (note->u.after.dead_job == 0 || (dead_job != 0 && note->u.after.dead_job != dead_job) ||
-			note->subid != GetCurrentSubTransactionId())
+		if (note->kind == NOTE_UNBLOCK || note->u.after.dead_job == 0 ||
+			(dead_job != 0 && note->u.after.dead_job != dead_job))
 			return false;
 		memset(held, 0, sizeof(*held));
 		held->group_id = note->group_id;
@@ -264,7 +272,8 @@ line_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held)
 		held->from_ord = note->u.after.from_ord;
 		held->dead_job = note->u.after.dead_job;
 		held->dead_ord = note->u.after.dead_ord;
-		note->u.after.dead_job = 0;
+		/* noted and not done: a savepoint may undo it */
+		(void) new_note(NOTE_UNBLOCK, queue, key);
 		return true;
 	}
 	return false;
@@ -309,6 +318,7 @@ join(Settling *s, GroupWork *g, const Note *note)
 		g->id = ident_job_id(meta_db());
 		g->made = true;
 		store_group_insert(s->job_group, g->id, g->queue->id, g->key);
+		xact_count(g->queue, COUNT_GROUPS, 1);
 	}
 	row.group_id = g->id;
 	row.ord = ident_job_id(meta_db());
@@ -323,7 +333,7 @@ give_back(Settling *s, GroupWork *g)
 	const LineAfter *after = g->let_go;
 
 	place_find_head(s, g, after->from_ord);
-	if (after->dead_job != 0)
+	if (after->dead_job != 0 && !g->unblocked)
 		place_hold(s, g, after);
 	else if (g->have_head)
 		place_ticket(s, g, g->gone_ord < g->head.ord ? NULL : after);
@@ -345,11 +355,18 @@ take_free_ticket(Settling *s, GroupWork *g, JobqTable which, Ticket *ticket)
 	return true;
 }
 
-/* Whether a delayed ticket waits for the group's rate, not for its first job. */
-static bool
-waits_for_rate(Settling *s, GroupWork *g, const Ticket *ticket)
+/*
+ * The settings have changed: what is left of the wait after the last start is no longer than the rate now wants. (A job that is being
+ * started just now may still count by the old rate.)
+ */
+static void
+shorten_rate(Settling *s, GroupWork *g)
 {
-	return group_rate_free(&s->tables, g->queue, g->key) == ticket->visible_at;
+	GroupSettings settings = {0};
+
+	if (group_is_special(g->queue))
+		group_settings(&s->tables, g->queue, g->key, &settings);
+	g->rate_was = group_rate_shorten(&s->tables, g->queue, g->key, timestamp_add(clock_now(), settings.gap));
 }
 
 /* Jobs left the line, or settings changed, and the group's ticket is not ours: it follows if nobody has it in hand. */
@@ -377,6 +394,7 @@ follow(Settling *s, GroupWork *g)
 		place_find_head(s, g, held.from_ord);
 		if ((g->have_head && settings.paused) || store_delete(s->held, &held.tid, false) != TM_Ok)
 			return;
+		xact_count(g->queue, COUNT_GROUPS_HELD, -1);
 		if (g->have_head)
 			place_ticket(s, g, NULL);
 		else
@@ -386,7 +404,7 @@ follow(Settling *s, GroupWork *g)
 	place_find_head(s, g, ticket.from_ord);
 	move = !g->have_head || settings.paused;
 	if (which == TABLE_DELAYED)
-		move |= (g->look && waits_for_rate(s, g, &ticket)) || (g->left && g->left_ord < g->head.ord);
+		move |= (g->look && ticket.visible_at == g->rate_was) || (g->left && g->left_ord < g->head.ord);
 	if (!move || !take_free_ticket(s, g, which, &ticket))
 		return;
 	if (g->have_head)
@@ -430,6 +448,10 @@ settle_group(Settling *s, const int *order, int n, const Forgets *forgets)
 			case NOTE_LET_GO:
 				g.let_go = &note->u.after;
 				let_go_id = note->group_id;
+				g.unblocked = false;
+				break;
+			case NOTE_UNBLOCK:
+				g.unblocked = true;
 				break;
 			case NOTE_LEFT:
 				g.left = true;
@@ -443,6 +465,8 @@ settle_group(Settling *s, const int *order, int n, const Forgets *forgets)
 				break;
 		}
 	}
+	if (g.look)
+		shorten_rate(s, &g);
 	if (g.let_go && let_go_id == g.id)
 		give_back(s, &g);
 	else if (g.made)

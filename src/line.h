@@ -50,6 +50,9 @@ extern void line_look(QueueInfo *queue, const text *key);
  */
 extern bool line_forget(int64 job_id, LineRow *row, bool *has_place);
 
+/* Whether this very transaction has noted that a job joins, or goes back to, its group's line. */
+extern bool line_joins(int64 job_id);
+
 extern void line_init(void);
 
 #endif

@@ -27,6 +27,7 @@
 #include "guc.h"
 #include "ident.h"
 #include "liveness.h"
+#include "pool.h"
 #include "timeutil.h"
 
 /* How much longer a lease lasts that is older than the server's start, at most; and never more than its own length. */
@@ -86,6 +87,9 @@ is_from_before(const Lease *lease)
 bool
 liveness_has_ended(const Lease *lease)
 {
+	/* an executor does not survive its server, whoever started it */
+	if (lease->session < 0)
+		return !pool_has_key(lease->session);
 	if (lease->session == 0 || is_from_before(lease))
 		return false;
 	for (int i = 0; i < MaxBackends; i++)

@@ -14,16 +14,12 @@
 #include "postgres.h"
 
 #include "access/xact.h"
-#include "catalog/pg_extension.h"
 #include "catalog/pg_type.h"
 #include "commands/async.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "storage/lmgr.h"
-#include "storage/lock.h"
 #include "utils/hsearch.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
@@ -32,6 +28,7 @@
 #include "meta.h"
 #include "spi.h"
 #include "timeutil.h"
+#include "worker.h"
 #include "xact.h"
 
 #define MAX_SKIPPED 10000
@@ -62,14 +59,21 @@ static void notify_undo(Maintain *m);
 
 static const MaintainStep steps[] = {
 	{"promote due jobs", promote_due, promote_run, promote_undo},
+	{"fire schedules", schedule_due, schedule_run, schedule_undo},
 	{"end expired leases", expire_due, expire_run, expire_undo},
+	{"end what has expired", ttl_due, ttl_run, ttl_undo},
 	{"take over from ended sessions", take_over_due, take_over_run, take_over_undo},
 	{"hand groups over", drain_due, drain_run, drain_undo},
 	{"count rolled back claims", rolled_back_due, rolled_back_run, rolled_back_undo},
+	{"start executors", manager_due, manager_run, manager_undo},
 	{"notify listeners", notify_due, notify_run, notify_undo},
+	{"raise alarms", alarms_due, alarms_run, alarms_undo},
+	{"send events", events_due, events_run, events_undo},
 	{"recount", recount_due, recount_run, recount_undo},
 	{"rescan", rescan_due, rescan_run, NULL},
 	{"trim history", trim_due, trim_run, NULL},
+	{"collect once records", once_due, once_run, once_undo},
+	{"collect unique keys", windows_due, windows_run, windows_undo},
 };
 
 static StepState states[lengthof(steps)];
@@ -87,24 +91,18 @@ static List *notified = NIL; /* slots whose flag the running notify step has tak
 bool
 maintain_begin(Maintain *m)
 {
-	LOCKTAG tag;
+	WorkerHold hold;
 
 	SetCurrentStatementStartTimestamp();
 	pgstat_report_activity(STATE_RUNNING, m->step);
 	StartTransactionCommand();
 
-	/* Whoever drops or updates the extension waits for this transaction, not this transaction for them. */
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, ExtensionRelationId, m->ext_oid, 0);
-	if (LockAcquire(&tag, AccessShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		m->blocked = true;
-	else
-	{
-		AcceptInvalidationMessages();
-		if (meta_extension_oid(true) != m->ext_oid)
-			m->leave = LEAVE_GONE;
-		else if (!meta_adopted())
-			m->leave = LEAVE_NOT_ADOPTED;
-	}
+	hold = worker_hold_extension(m->ext_oid);
+	m->blocked = hold == WORKER_BLOCKED;
+	if (hold == WORKER_GONE)
+		m->leave = LEAVE_GONE;
+	else if (hold == WORKER_NOT_ADOPTED)
+		m->leave = LEAVE_NOT_ADOPTED;
 	if (m->blocked || m->leave != LEAVE_NOT)
 	{
 		AbortCurrentTransaction();
@@ -306,6 +304,8 @@ watch_clock(Maintain *m)
 	}
 	SpinLockAcquire(&m->db->mutex);
 	m->db->next_lease = DT_NOBEGIN;
+	m->db->next_expiry = DT_NOBEGIN;
+	m->db->next_schedule = DT_NOBEGIN;
 	m->db->next_rescan = DT_NOBEGIN;
 	SpinLockRelease(&m->db->mutex);
 	trim_soon();

@@ -83,6 +83,17 @@ extern TimestampTz drain_due(Maintain *m);
 extern void drain_run(Maintain *m);
 extern void drain_undo(Maintain *m);
 
+/* manager.c */
+extern TimestampTz manager_due(Maintain *m);
+extern void manager_run(Maintain *m);
+extern void manager_undo(Maintain *m);
+
+/* schedule.c, fire.c */
+extern void schedule_init(void);
+extern TimestampTz schedule_due(Maintain *m);
+extern void schedule_run(Maintain *m);
+extern void schedule_undo(Maintain *m);
+
 /* trim.c */
 extern TimestampTz trim_due(Maintain *m);
 extern void trim_run(Maintain *m);
@@ -92,6 +103,29 @@ extern void trim_soon(void);
 extern TimestampTz recount_due(Maintain *m);
 extern void recount_run(Maintain *m);
 extern void recount_undo(Maintain *m);
+
+/* eventsend.c */
+extern TimestampTz events_due(Maintain *m);
+extern void events_run(Maintain *m);
+extern void events_undo(Maintain *m);
+extern TimestampTz alarms_due(Maintain *m);
+extern void alarms_run(Maintain *m);
+extern void alarms_undo(Maintain *m);
+
+/* ttl.c */
+extern TimestampTz ttl_due(Maintain *m);
+extern void ttl_run(Maintain *m);
+extern void ttl_undo(Maintain *m);
+
+/* window.c */
+extern TimestampTz windows_due(Maintain *m);
+extern void windows_run(Maintain *m);
+extern void windows_undo(Maintain *m);
+
+/* once.c */
+extern TimestampTz once_due(Maintain *m);
+extern void once_run(Maintain *m);
+extern void once_undo(Maintain *m);
 
 /* rescan.c */
 extern TimestampTz rescan_due(Maintain *m);

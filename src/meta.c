@@ -21,6 +21,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_extension.h"
 #include "commands/extension.h"
+#include "common/hashfn.h"
 #include "miscadmin.h"
 #include "tcop/utility.h"
 #include "utils/builtins.h"
@@ -33,6 +34,7 @@
 #include "utils/snapmgr.h"
 #include "utils/uuid.h"
 
+#include "eventkind.h"
 #include "guc.h"
 #include "meta.h"
 #include "timeutil.h"
@@ -66,7 +68,13 @@ enum
 	Anum_queue_group_rate_interval,
 	Anum_queue_group_lease,
 	Anum_queue_isolate_above,
-	Natts_queue = 27
+	Anum_queue_created,
+	Anum_queue_events,
+	Anum_queue_alert_dead,
+	Anum_queue_alert_dead_interval,
+	Anum_queue_limit_name,
+	Anum_queue_ageing,
+	Natts_queue = Anum_queue_ageing
 };
 
 typedef struct TableName
@@ -90,6 +98,8 @@ static const TableName table_names[TABLE_HISTORY] = {
 	[TABLE_HELD] = {"held", {"held_pkey"}},
 	[TABLE_GROUP_SETTING] = {"group_setting", {"group_setting_pkey"}},
 	[TABLE_GROUP_RATE] = {"group_rate", {"group_rate_key"}},
+	[TABLE_UNIQUE_WINDOW] = {"unique_window", {"unique_window_pkey", "unique_window_until"}},
+	[TABLE_QUEUE_ACL] = {"queue_acl", {"queue_acl_pkey"}},
 };
 
 static const char *const sequence_names[NUM_SEQUENCES] = {
@@ -349,11 +359,12 @@ meta_begin(const char *verb, VerbNeeds needs)
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE), errmsg("jobq is disabled on this server"),
 					 errhint("Set jobq.enabled to on if this server is to run jobs.")));
-		if (!meta_adopted())
-			ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-							errmsg("the jobs of this database belong to another database, of which it is a copy"),
-							errhint("Run SELECT jobq.adopt() if this copy is to run them.")));
 	}
+	/* leases that came with a copy belong to workers of the original: their tokens do nothing here */
+	if ((needs & ~VERB_WRITES) != 0 && !meta_adopted())
+		ereport(ERROR, (errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+						errmsg("the jobs of this database belong to another database, of which it is a copy"),
+						errhint("Run SELECT jobq.adopt() if this copy is to run them.")));
 	return meta_db();
 }
 
@@ -467,6 +478,13 @@ backoff_kind(const char *name)
 	return BACKOFF_EXPONENTIAL_JITTER;
 }
 
+/* The number of a limit that queues share by its name; never 0. */
+static uint64
+limit_group(const text *name)
+{
+	return Max(DatumGetUInt64(hash_any_extended((unsigned char *) VARDATA_ANY(name), VARSIZE_ANY_EXHDR(name), 0)), 1);
+}
+
 /* Whether a group of the queue has settings of its own. */
 static bool
 has_group_settings(int32 queue_id)
@@ -530,10 +548,25 @@ cache_queue(HeapTuple tuple, TupleDesc desc)
 	queue->group_rate_limit = n[Anum_queue_group_rate_limit - 1] ? 0 : DatumGetInt32(VALUE(group_rate_limit));
 	queue->group_lease = interval_or(COLUMN(group_lease), 0);
 	queue->isolate_above = n[Anum_queue_isolate_above - 1] ? 0 : DatumGetInt32(VALUE(isolate_above));
+	queue->events = n[Anum_queue_events - 1] ? 0 : event_mask(DatumGetArrayTypeP(VALUE(events)));
+	queue->alert_dead = n[Anum_queue_alert_dead - 1] ? 0 : DatumGetInt32(VALUE(alert_dead));
+	queue->alert_dead_interval = interval_or(COLUMN(alert_dead_interval), 0);
+	queue->concurrency = n[Anum_queue_concurrency - 1] ? 0 : DatumGetInt32(VALUE(concurrency));
+	queue->rate_limit = n[Anum_queue_rate_limit - 1] ? 0 : DatumGetInt32(VALUE(rate_limit));
+	queue->rate_interval = interval_or(COLUMN(rate_interval), USECS_PER_SEC);
+	queue->rate_burst = n[Anum_queue_rate_burst - 1] ? 1 : DatumGetInt32(VALUE(rate_burst));
+	queue->limit_group = n[Anum_queue_limit_name - 1] ? 0 : limit_group(DatumGetTextPP(VALUE(limit_name)));
+	queue->ageing = DatumGetBool(VALUE(ageing));
 	queue->group_settings = has_group_settings(id);
 	queue->slots_freed = pg_atomic_read_u32(&jobq_shared->slots_freed);
 	queue->slot = shmem_queue(MyDatabaseId, extension_oid, id);
+	if (queue->slot)
+	{
+		queue->slot->limited = queue->concurrency > 0;
+		queue->slot->limit_group = queue->limit_group;
+	}
 	queue->exists = true;
+	queue->loads++;
 
 	name = hash_search(queues_by_name, queue->name, HASH_ENTER, &found);
 	name->queue = queue;
@@ -597,9 +630,9 @@ renew_slot(QueueInfo *queue)
 	return load_queue(0, Anum_queue_id, F_INT4EQ, Int32GetDatum(queue->id));
 }
 
-/* The queue of that name. Error 42704 when there is none. */
+/* The queue of that name, or NULL when there is none. */
 QueueInfo *
-meta_queue(const text *name)
+meta_find_queue(const text *name)
 {
 	char key[JOBQ_MAX_QUEUE_NAME + 1];
 	QueueInfo *queue = NULL;
@@ -615,6 +648,15 @@ meta_queue(const text *name)
 			entry = hash_search(queues_by_name, key, HASH_FIND, NULL);
 		queue = entry ? renew_slot(entry->queue) : load_queue(1, Anum_queue_name, F_TEXTEQ, PointerGetDatum(name));
 	}
+	return queue;
+}
+
+/* The same. Error 42704 when there is none. */
+QueueInfo *
+meta_queue(const text *name)
+{
+	QueueInfo *queue = meta_find_queue(name);
+
 	if (queue == NULL)
 		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT),
 						errmsg("queue \"%.*s\" does not exist", Min((int) VARSIZE_ANY_EXHDR(name), JOBQ_MAX_QUEUE_NAME),

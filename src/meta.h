@@ -24,6 +24,8 @@ typedef enum JobqTable
 	TABLE_HELD,
 	TABLE_GROUP_SETTING,
 	TABLE_GROUP_RATE,
+	TABLE_UNIQUE_WINDOW,
+	TABLE_QUEUE_ACL,
 	TABLE_HISTORY, /* first of the ring */
 	TABLE_HISTORY_FAR = TABLE_HISTORY + 32,
 	NUM_TABLES
@@ -78,8 +80,18 @@ typedef struct QueueInfo
 	int64 group_rate_interval;
 	int64 group_lease;   /* microseconds; 0: lease */
 	int32 isolate_above; /* jobs in line; 0: never */
-	QueueSlot *slot;     /* NULL: no slot was free */
-	uint32 slots_freed;  /* when that was */
+	int32 concurrency;   /* jobs that run at a time; 0: no limit */
+	int32 rate_limit;    /* starts in rate_interval; 0: no limit */
+	int64 rate_interval;
+	int32 rate_burst;          /* starts at once */
+	uint64 limit_group;        /* of the queues that share the limits; 0: none do */
+	bool ageing;               /* an old job of low priority comes before new ones of high priority now and then */
+	uint32 events;             /* a bit for each EventKind that is wanted */
+	int32 alert_dead;          /* 0: no alarm */
+	int64 alert_dead_interval; /* microseconds in which so many may not die; 0: so many there may not be */
+	QueueSlot *slot;           /* NULL: no slot was free */
+	uint32 slots_freed;        /* when that was */
+	uint32 loads; /* how often it was read: what hangs on its settings is read again when that has changed */
 } QueueInfo;
 
 /* What a verb needs of the transaction and the database it runs in. */
@@ -88,7 +100,8 @@ typedef enum VerbNeeds
 	VERB_READS = 0,
 	VERB_WRITES = 1,    /* not read-only, not in recovery, not parallel */
 	VERB_TAKES = 1 | 2, /* also READ COMMITTED, jobq.enabled and an adopted database */
-	VERB_WAITS = 4      /* as VERB_TAKES, but writes nothing */
+	VERB_WAITS = 4,     /* as VERB_TAKES, but writes nothing */
+	VERB_HOLDS = 1 | 8  /* writes, by a lease's token: an adopted database */
 } VerbNeeds;
 
 extern void meta_init(void);
@@ -100,6 +113,7 @@ extern Oid meta_table_oid(JobqTable table);
 extern Oid meta_index_oid(JobqTable table, int n);
 extern Oid meta_sequence_oid(JobqSequence sequence);
 extern QueueInfo *meta_queue(const text *name);
+extern QueueInfo *meta_find_queue(const text *name);
 extern QueueInfo *meta_queue_by_id(int32 id);
 extern QueueInfo *meta_queue_arg(FunctionCallInfo fcinfo, int argno);
 extern bool meta_adopted(void);

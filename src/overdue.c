@@ -24,6 +24,7 @@
 #include "utils/resowner.h"
 
 #include "debug.h"
+#include "event.h"
 #include "ident.h"
 #include "liveness.h"
 #include "overdue.h"
@@ -75,6 +76,22 @@ overdue_lock_orphans(StoreTable *lease, Lease *rows, int n, void (*busy)(Timesta
 	return lock_leases(lease, rows, n, true, busy);
 }
 
+/*
+ * A handler may take its process down with it, or the whole server: it is told from a worker that did not come back, and its job backs off.
+ * An executor runs the jobs of a lease one after the other, so only the first one that is left can have been begun.
+ */
+static text *
+why_over(const Lease *row)
+{
+	return cstring_to_text(row->session < 0 ? "the process that ran the handler ended" : "lease expired");
+}
+
+static int64
+retry_after(const Lease *row)
+{
+	return row->session < 0 ? RETRY_IN_DEFAULT : 0;
+}
+
 /* Ends the jobs of a lease of no group: each that is still there has failed once more, or was cancelled. Returns how many there were. */
 static int
 end_jobs(Retire *retire, QueueInfo *queue, Lease *row, Snapshot snapshot, TupleTableSlot *job)
@@ -89,8 +106,13 @@ end_jobs(Retire *retire, QueueInfo *queue, Lease *row, Snapshot snapshot, TupleT
 			continue;
 		if (row->cancel & (UINT64CONST(1) << i))
 			(void) retire_finish(retire, queue, job, 'x', &attempt);
+		else if (row->session < 0 && unfinished > 0)
+		{
+			retire_requeue(retire, queue, job, attempt.attempt - 1, retire->now);
+			event_job(queue, EVENT_WAITING, job, attempt.attempt - 1, EVENT_NO_DELAY, NULL);
+		}
 		else
-			(void) retire_fail(retire, queue, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true,
+			(void) retire_fail(retire, queue, job, &attempt, why_over(row), "lease_expired", retry_after(row), true,
 							   NULL);
 		unfinished++;
 	}
@@ -119,7 +141,7 @@ end_turn(Retire *retire, QueueInfo *queue, Lease *row, Snapshot snapshot, TupleT
 			(void) retire_finish(retire, queue, job, 'x', &attempt);
 		}
 		else
-			(void) turn_fail(&e, i, job, &attempt, cstring_to_text("lease expired"), "lease_expired", 0, true);
+			(void) turn_fail(&e, i, job, &attempt, why_over(row), "lease_expired", retry_after(row), true);
 	}
 	turn_over(&e);
 	return unfinished;
@@ -254,7 +276,8 @@ settle_groups(QueueInfo *queue, Ticket *tickets, int n)
 			LineRow row = {.job_id = ticket->job_id,
 						   .attempt = ticket->attempt,
 						   .priority = ticket->priority,
-						   .job_tid = slot->tts_tid};
+						   .job_tid = slot->tts_tid,
+						   .since = ticket->visible_at};
 			Datum key = slot_datum(slot, Anum_job_group_key, &isnull);
 
 			if (!isnull)
@@ -290,6 +313,7 @@ overdue_make_ready(DbSlot *db, QueueInfo *queue, StoreTable *ready, Ticket *tick
 	{
 		tickets[i].seq = seqs[i];
 		tickets[i].lane = LANE_RETURNED;
+		tickets[i].since = tickets[i].visible_at;
 		slots[filled] = store_slot(ready, filled);
 		store_ready_fill(slots[filled], &tickets[i]);
 		if (++filled == STORE_BATCH || i == n - 1)

@@ -14,6 +14,7 @@
 #include "miscadmin.h"
 #include "utils/timestamp.h"
 
+#include "event.h"
 #include "ident.h"
 #include "place.h"
 #include "timeutil.h"
@@ -141,8 +142,10 @@ place_hold(Settling *s, GroupWork *g, const LineAfter *blocked)
 		row.blocked = true;
 		row.dead_job = blocked->dead_job;
 		row.dead_ord = blocked->dead_ord;
+		event_group(g->queue, EVENT_GROUP_BLOCKED, g->key, blocked->dead_job);
 	}
 	store_held_insert(place_open(&s->held, TABLE_HELD), &row);
+	xact_count(g->queue, COUNT_GROUPS_HELD, 1);
 }
 
 /* Writes the tickets that are still to be written into ready. */
@@ -210,8 +213,13 @@ place_ticket(Settling *s, GroupWork *g, const LineAfter *after)
 void
 place_idle(Settling *s, GroupWork *g, int64 from_ord)
 {
-	if (g->made || store_delete(s->job_group, &g->tid, false) == TM_Ok)
+	if (g->made)
 		return;
+	if (store_delete(s->job_group, &g->tid, false) == TM_Ok)
+	{
+		xact_count(g->queue, COUNT_GROUPS, -1);
+		return;
+	}
 	/* somebody has locked the row by hand; that is not waited for under a stripe */
 	insert_delayed(place_open(&s->delayed, TABLE_DELAYED), g->queue, g->id, JOBQ_DEFAULT_PRIORITY, from_ord,
 				   clock_now() + SETTLE_PAUSE);

@@ -49,10 +49,12 @@ typedef struct GroupWork
 	ItemPointerData tid;     /* of the row, if known */
 	const LineAfter *let_go; /* its ticket is ours, and given back so */
 	int joins;
-	bool left;      /* somebody left the line */
-	bool look;      /* settings changed */
-	int64 gone_ord; /* the first place of those that were to go back, and were withdrawn */
-	int64 left_ord; /* the first place that became free */
+	bool left;            /* somebody left the line */
+	bool look;            /* settings changed */
+	bool unblocked;       /* the dead job that its ticket was given back with does not block it after all */
+	TimestampTz rate_was; /* with look: what it waited for, if that was its rate */
+	int64 gone_ord;       /* the first place of those that were to go back, and were withdrawn */
+	int64 left_ord;       /* the first place that became free */
 	bool have_head;
 	LineRow head;
 } GroupWork;

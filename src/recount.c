@@ -24,6 +24,7 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
+#include "alert.h"
 #include "guc.h"
 #include "maintain.h"
 #include "meta.h"
@@ -38,6 +39,7 @@ typedef struct Count
 {
 	QueueSlot *slot;
 	int32 queue_id;
+	int32 alert_dead; /* alarm at so many dead letters; 0: none */
 	int64 gauges[NUM_GAUGES];
 } Count;
 
@@ -136,12 +138,16 @@ slots_to_count(Maintain *m, bool all, Count **counts)
 	for (int i = 0; i < jobq_max_queues; i++)
 	{
 		QueueSlot *slot = &jobq_queues[i];
+		QueueInfo *queue;
 
 		if (!maintain_slot_is_ours(m, slot) || (slot->exact && !all))
 			continue;
 		memset(&(*counts)[n], 0, sizeof(Count));
 		(*counts)[n].slot = slot;
 		(*counts)[n].queue_id = slot->queue_id;
+		queue = meta_queue_by_id(slot->queue_id);
+		if (queue && queue->alert_dead_interval == 0)
+			(*counts)[n].alert_dead = queue->alert_dead;
 		n++;
 	}
 	return n;
@@ -196,7 +202,14 @@ count_rows(Snapshot snapshot, Count *counts, int n)
 			" AND coalesce(group_id, 0) = 0 GROUP BY queue_id"
 			" UNION ALL SELECT 2, l.queue_id, count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id)"
 			" JOIN jobq.job j ON j.id = u.id WHERE l.queue_id = ANY ($1) GROUP BY l.queue_id"
-			" UNION ALL SELECT 3, queue_id, count(*) FROM jobq.dead WHERE queue_id = ANY ($1) GROUP BY queue_id",
+			" UNION ALL SELECT 3, queue_id, count(*) FROM jobq.dead WHERE queue_id = ANY ($1) GROUP BY queue_id"
+			" UNION ALL SELECT 4, queue_id, count(*) FROM jobq.job_group WHERE queue_id = ANY ($1) GROUP BY queue_id"
+			" UNION ALL SELECT 5, queue_id, count(*) FROM jobq.ready WHERE queue_id = ANY ($1) AND lane IN (2, 3)"
+			" GROUP BY queue_id"
+			" UNION ALL SELECT 6, queue_id, count(*) FROM jobq.lease WHERE queue_id = ANY ($1) AND group_id > 0 GROUP BY queue_id"
+			" UNION ALL SELECT 7, queue_id, count(*) FROM jobq.lease WHERE queue_id = ANY ($1) AND group_id > 0 AND drain"
+			" GROUP BY queue_id"
+			" UNION ALL SELECT 8, queue_id, count(*) FROM jobq.held WHERE queue_id = ANY ($1) GROUP BY queue_id",
 			1, types);
 		if (plan == NULL || SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not prepare the count: %s", SPI_result_code_string(SPI_result));
@@ -224,6 +237,8 @@ install(Maintain *m, Count *counts, int n)
 				slot->counts[g] = counts[i].gauges[g] + slot->recount[g];
 			slot->counted_by = m->db->recount_id;
 			slot->exact = true;
+			if (counts[i].alert_dead > 0 && alert_check(slot, counts[i].alert_dead, 0, 0, 0))
+				m->db->alarms = true;
 		}
 		SpinLockRelease(&slot->mutex);
 	}
@@ -288,9 +303,14 @@ recount_run(Maintain *m)
 		recount_undo(m);
 		return;
 	}
-	/* tickets that a COMMIT PREPARED made were announced to nobody */
+	/* tickets and handlers that a COMMIT PREPARED made were announced to nobody */
 	if (took_prepared)
+	{
 		rescan_soon(m);
+		SpinLockAcquire(&m->db->mutex);
+		m->db->handlers_changed = true;
+		SpinLockRelease(&m->db->mutex);
+	}
 	took_prepared = false;
 }
 

@@ -25,11 +25,14 @@
 
 #include "admin.h"
 #include "args.h"
+#include "event.h"
+#include "grant.h"
 #include "meta.h"
 #include "redrive.h"
 #include "retire.h"
 #include "store.h"
 #include "turn.h"
+#include "unique.h"
 #include "xact.h"
 
 typedef struct Redrive
@@ -41,6 +44,10 @@ typedef struct Redrive
 	MemoryContext row; /* reset after each */
 	int64 count;
 	int64 limit;
+	int64 holder; /* job that has the unique key of the last one that was left for it */
+	UniqueWork unique;
+	TupleTableSlot *locked;
+	Snapshot snapshot;
 	const HeldRow *held; /* ticket of the group that the dead letter blocks, which we took; NULL: not said */
 } Redrive;
 
@@ -108,14 +115,13 @@ copy_column(TupleTableSlot *to, int to_att, TupleTableSlot *from, int from_att)
 	to->tts_isnull[to_att - 1] = from->tts_isnull[from_att - 1];
 }
 
-/* Makes a live job of a dead letter whose row we deleted, its attempts uncounted. The slot returned is good until the next one. */
+/* The row of the job that a dead letter becomes, its attempts uncounted. The slot returned is good until the next one. */
 static TupleTableSlot *
-revive(Redrive *r, TupleTableSlot *dead)
+revive(Redrive *r, TupleTableSlot *dead, Origin *origin)
 {
 	TupleTableSlot *job = store_slot(r->retire.job, 0);
 	bool isnull;
 	Datum headers;
-	Origin origin;
 
 	slot_getallattrs(dead);
 	copy_column(job, Anum_job_id, dead, Anum_dead_id);
@@ -127,18 +133,20 @@ revive(Redrive *r, TupleTableSlot *dead)
 	copy_column(job, Anum_job_name, dead, Anum_dead_name);
 	copy_column(job, Anum_job_group_key, dead, Anum_dead_group_key);
 	copy_column(job, Anum_job_unique_key, dead, Anum_dead_unique_key);
+	(void) slot_datum(dead, Anum_dead_unique_started, &isnull);
+	if (!isnull)
+		slot_set(job, Anum_job_unique_started, BoolGetDatum(false));
 	copy_column(job, Anum_job_payload, dead, Anum_dead_payload);
 
-	origin.queue = r->from->name;
-	origin.job_id = DatumGetInt64(slot_value(dead, Anum_dead_id));
-	origin.attempts = DatumGetInt32(slot_value(dead, Anum_dead_attempt));
-	origin.reason = TextDatumGetCString(slot_value(dead, Anum_dead_reason));
-	origin.error = NULL; /* it is among the failures */
-	origin.died = DatumGetTimestampTz(slot_value(dead, Anum_dead_died));
+	origin->queue = r->from->name;
+	origin->job_id = DatumGetInt64(slot_value(dead, Anum_dead_id));
+	origin->attempts = DatumGetInt32(slot_value(dead, Anum_dead_attempt));
+	origin->reason = TextDatumGetCString(slot_value(dead, Anum_dead_reason));
+	origin->error = NULL; /* it is among the failures */
+	origin->died = DatumGetTimestampTz(slot_value(dead, Anum_dead_died));
 	headers = slot_datum(dead, Anum_dead_headers, &isnull);
-	slot_set(job, Anum_job_headers, retire_origin_headers(headers, isnull, &origin));
-	store_insert(r->retire.job, &job, 1);
-	restore_failures(&origin, dead);
+	slot_set(job, Anum_job_headers, retire_origin_headers(headers, isnull, origin));
+	ExecStoreVirtualTuple(job);
 	return job;
 }
 
@@ -170,7 +178,45 @@ back_to_its_place(Redrive *r, TupleTableSlot *job)
 	return true;
 }
 
-/* Redrives the dead letter in a scan's slot unless another session has it in hand. */
+/* Inserts the row of a job that has a unique key. False: another job has it, or is about to. */
+static bool
+insert_unique(Redrive *r, TupleTableSlot *job)
+{
+	bool isnull;
+	Datum key = slot_datum(job, Anum_job_unique_key, &isnull);
+	int64 id = DatumGetInt64(slot_value(job, Anum_job_id));
+	bool inserted = false;
+
+	while (!inserted && unique_is_free(&r->unique, DatumGetTextPP(key), id, &r->holder))
+		inserted = unique_insert(&r->unique, r->retire.job, job);
+	unique_rest(&r->unique);
+	return inserted;
+}
+
+/* Makes the dead letter in a scan's slot a job, if it is to be had. NULL: another session has it in hand, or another job its unique key. */
+static TupleTableSlot *
+take_dead(Redrive *r, TupleTableSlot *dead)
+{
+	bool plain;
+	TupleTableSlot *job;
+	Origin origin;
+
+	(void) slot_datum(dead, Anum_dead_unique_key, &plain);
+	if (plain && store_delete(r->dead, &dead->tts_tid, false) != TM_Ok)
+		return NULL;
+	/* where it may have to stay, it is only locked first */
+	if (!plain && store_lock(r->dead, &dead->tts_tid, r->snapshot, r->locked, LockTupleExclusive, false) != TM_Ok)
+		return NULL;
+	job = revive(r, dead, &origin);
+	if (plain)
+		store_insert(r->retire.job, &job, 1);
+	else if (!insert_unique(r, job) || store_delete(r->dead, &dead->tts_tid, true) != TM_Ok)
+		return NULL;
+	restore_failures(&origin, dead);
+	return job;
+}
+
+/* Redrives the dead letter in a scan's slot, if it is to be had. */
 static void
 redrive_row(Redrive *r, TupleTableSlot *dead)
 {
@@ -178,12 +224,17 @@ redrive_row(Redrive *r, TupleTableSlot *dead)
 	TupleTableSlot *job;
 
 	CHECK_FOR_INTERRUPTS();
-	if (DatumGetInt32(slot_value(dead, Anum_dead_queue_id)) != r->from->id ||
-		store_delete(r->dead, &dead->tts_tid, false) != TM_Ok)
+	if (DatumGetInt32(slot_value(dead, Anum_dead_queue_id)) != r->from->id)
 		return;
 	caller = MemoryContextSwitchTo(r->row);
-	job = revive(r, dead);
+	job = take_dead(r, dead);
 	MemoryContextSwitchTo(caller);
+	if (job == NULL)
+	{
+		MemoryContextReset(r->row);
+		return;
+	}
+	event_job(r->to, EVENT_WAITING, job, 0, EVENT_NO_DELAY, NULL);
 	if (!back_to_its_place(r, job))
 		retire_requeue(&r->retire, r->to, job, 0, r->retire.now);
 	MemoryContextReset(r->row);
@@ -222,15 +273,19 @@ redrive_ids(Redrive *r, Snapshot snapshot, int64 *ids, int n)
 }
 
 static void
-redrive_begin(Redrive *r, QueueInfo *from, QueueInfo *to, int64 limit)
+redrive_begin(Redrive *r, QueueInfo *from, QueueInfo *to, int64 limit, const HeldRow *held)
 {
 	memset(r, 0, sizeof(*r));
 	r->from = from;
 	r->to = to;
 	r->limit = limit;
 	r->dead = store_open(TABLE_DEAD);
+	r->locked = store_read_slot(r->dead);
 	retire_begin(&r->retire);
 	(void) store_slot(r->retire.job, 0); /* made here, not in the rows' context */
+	/* keys come in any order here, so that to wait could be a deadlock; but one alone may */
+	unique_begin(&r->unique, to, r->retire.job, held != NULL);
+	r->held = held;
 	r->row = AllocSetContextCreate(CurrentMemoryContext, "jobq redrive", ALLOCSET_DEFAULT_SIZES);
 }
 
@@ -238,35 +293,37 @@ static void
 redrive_end(Redrive *r)
 {
 	xact_count(r->from, COUNT_DEAD, -r->count);
+	unique_end(&r->unique);
 	retire_end(&r->retire);
+	ExecDropSingleTupleTableSlot(r->locked);
 	store_close(r->dead);
 	MemoryContextDelete(r->row);
 }
 
 /*
- * Redrives the dead letter that blocks a group, whose ticket the caller has taken out of held. False: it is not there, or another session
- * has it in hand.
+ * Redrives the dead letter that blocks a group, whose ticket the caller has taken out of held. False: *holder has its unique key, or, if
+ * that is 0, it is not there or in another session's hands.
  */
 bool
-redrive_held(QueueInfo *queue, const HeldRow *held)
+redrive_held(QueueInfo *queue, const HeldRow *held, int64 *holder)
 {
 	int64 id = held->dead_job;
 	Snapshot snapshot;
 	Redrive r;
 
-	redrive_begin(&r, queue, queue, 1);
-	r.held = held;
-	snapshot = store_snapshot();
+	redrive_begin(&r, queue, queue, 1, held);
+	snapshot = r.snapshot = store_snapshot();
 	redrive_ids(&r, snapshot, &id, 1);
 	store_snapshot_done(snapshot);
 	redrive_end(&r);
+	*holder = r.holder;
 	return r.count > 0;
 }
 
 /*
  * redrive(queue, job_ids, max_jobs, to_queue) -> how many dead letters became jobs again: same id, ready at once, attempts counted
  * anew, their origin in the headers, their failures kept. job_ids null: the oldest ones. Passes over what another session has
- * in hand. Errors: 42704 unknown queue; 22023 max_jobs out of range.
+ * in hand, and those whose unique key another job has: they stay dead letters. A time to live is not counted anew. Errors: 42704 unknown queue; 22023 max_jobs out of range.
  */
 PG_FUNCTION_INFO_V1(jobq_redrive);
 Datum
@@ -286,16 +343,16 @@ jobq_redrive(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("max_jobs must be between 1 and %d", JOBQ_MAX_MANY)));
 
-	from = meta_queue_arg(fcinfo, 0);
-	to = PG_ARGISNULL(3) ? from : meta_queue_arg(fcinfo, 3);
+	from = grant_queue_arg(fcinfo, 0, RIGHT_MANAGE);
+	to = PG_ARGISNULL(3) ? from : grant_queue_arg(fcinfo, 3, RIGHT_ENQUEUE | RIGHT_MANAGE);
 
 	xact_verb_begin(db);
 	/* no drop of the queue that gets the jobs until they are committed */
 	xact_lock_queue(to->id, ShareLock);
 	if (meta_queue_by_id(to->id) == NULL)
 		admin_no_such_queue(PG_GETARG_TEXT_PP(PG_ARGISNULL(3) ? 0 : 3));
-	redrive_begin(&r, from, to, PG_GETARG_INT32(2));
-	snapshot = store_snapshot();
+	redrive_begin(&r, from, to, PG_GETARG_INT32(2), NULL);
+	snapshot = r.snapshot = store_snapshot();
 	if (PG_ARGISNULL(1))
 		redrive_oldest(&r, snapshot);
 	else

@@ -7,6 +7,6 @@
 #include "meta.h"
 #include "store.h"
 
-extern bool redrive_held(QueueInfo *queue, const HeldRow *held);
+extern bool redrive_held(QueueInfo *queue, const HeldRow *held, int64 *holder);
 
 #endif

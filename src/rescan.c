@@ -35,6 +35,7 @@ typedef enum RescanStage
 	STAGE_IDLE,
 	STAGE_QUEUES,
 	STAGE_LEASES,
+	STAGE_EXPIRIES,
 	STAGE_SECOND_LOOK
 } RescanStage;
 
@@ -357,6 +358,32 @@ walk_leases(Maintain *m, Snapshot snapshot)
 	m->db->lease_low = Min(m->db->lease_low, found);
 	m->db->next_lease = DT_NOBEGIN;
 	SpinLockRelease(&m->db->mutex);
+	stage = STAGE_EXPIRIES;
+	walk_from = PG_INT64_MIN;
+}
+
+/* Times to live that lie before the cursor: those of active jobs, too, which the step passes over once more. */
+static void
+walk_expiries(Maintain *m, Snapshot snapshot)
+{
+	StoreTable *job = store_open(TABLE_JOB);
+	ScanKeyData keys[2];
+	TimestampTz cursor;
+	TimestampTz found = DT_NOEND;
+	bool end = true;
+
+	SpinLockAcquire(&m->db->mutex);
+	cursor = m->db->expiry_cursor;
+	SpinLockRelease(&m->db->mutex);
+	if (!TIMESTAMP_IS_NOBEGIN(cursor))
+		found = walk_times(job, INDEX_JOB_EXPIRES, snapshot, keys, 0, 1, cursor, &end);
+	store_close(job);
+	if (!end && TIMESTAMP_IS_NOEND(found))
+		return;
+	SpinLockAcquire(&m->db->mutex);
+	m->db->expiry_low = Min(m->db->expiry_low, found);
+	m->db->next_expiry = DT_NOBEGIN;
+	SpinLockRelease(&m->db->mutex);
 	stage = STAGE_SECOND_LOOK;
 	look_again = nsuspects > 0 ? clock_now() + SECOND_LOOK : DT_NOBEGIN;
 }
@@ -427,6 +454,8 @@ rescan_run(Maintain *m)
 		walk_queues(m, ready, delayed, snapshot);
 	else if (stage == STAGE_LEASES)
 		walk_leases(m, snapshot);
+	else if (stage == STAGE_EXPIRIES)
+		walk_expiries(m, snapshot);
 	else
 		second_look(ready, snapshot);
 	store_snapshot_done(snapshot);

@@ -28,11 +28,16 @@
 #include "utils/timestamp.h"
 
 #include "backoff.h"
+#include "event.h"
 #include "ident.h"
 #include "line.h"
 #include "retire.h"
 #include "timeutil.h"
+#include "unique.h"
+#include "waitjob.h"
 #include "xact.h"
+
+TimestampTz retire_run_began = 0;
 
 static void flush_history(Retire *r);
 
@@ -57,6 +62,8 @@ retire_end(Retire *r)
 	store_close(r->ready);
 	store_close(r->delayed);
 	store_close(r->dead);
+	store_close(r->line);
+	store_close(r->window);
 	for (int i = 0; i < lengthof(r->history); i++)
 		store_close(r->history[i]);
 }
@@ -115,14 +122,17 @@ retire_job(Retire *r, Snapshot snapshot, int64 job_id, ItemPointer hint)
 	return *slot;
 }
 
-/* Deletes the job's row. False: it was gone already. */
+/* Deletes the job's row, which is its claim on a unique key. False: it was gone already. */
 static bool
 delete_row(Retire *r, TupleTableSlot *job)
 {
 	ItemPointerData tid = job->tts_tid;
 
 	/* waits only for somebody who locked the row by hand */
-	return store_delete(r->job, &tid, true) == TM_Ok;
+	if (store_delete(r->job, &tid, true) != TM_Ok)
+		return false;
+	unique_release(&r->window, job, r->now);
+	return true;
 }
 
 /* Copies a column of the job's row, which must stay in its slot until the copy is stored. */
@@ -232,6 +242,22 @@ add_history(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const 
 		flush_history(r);
 }
 
+static JobqCounter
+total_of_state(char state)
+{
+	if (state == 'c')
+		return TOTAL_COMPLETED;
+	return state == 'x' ? TOTAL_CANCELLED : TOTAL_EXPIRED;
+}
+
+static EventKind
+event_of_state(char state)
+{
+	if (state == 'c')
+		return EVENT_COMPLETED;
+	return state == 'x' ? EVENT_CANCELLED : EVENT_EXPIRED;
+}
+
 bool
 retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const Attempt *attempt)
 {
@@ -243,18 +269,24 @@ retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, cons
 		add_history(r, queue, job, state, attempt);
 	else if (may_have_failed(job, state, attempt))
 		store_failures_delete(job_id);
-	xact_count(queue, state == 'c' ? TOTAL_COMPLETED : TOTAL_CANCELLED, 1);
+	xact_count(queue, total_of_state(state), 1);
+	event_job(queue, event_of_state(state), job, attempt->attempt, EVENT_NO_DELAY, NULL);
+	waitjob_note(job_id);
+	if (state == 'c')
+		xact_time(queue, TIME_RUN, r->now - (retire_run_began != 0 ? retire_run_began : attempt->started));
 	return true;
 }
 
 bool
-retire_delete(Retire *r, TupleTableSlot *job)
+retire_delete(Retire *r, QueueInfo *queue, TupleTableSlot *job)
 {
 	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
 
 	if (!delete_row(r, job))
 		return false;
 	store_failures_delete(job_id);
+	event_job(queue, EVENT_DELETED, job, -1, EVENT_NO_DELAY, NULL);
+	waitjob_note(job_id);
 	return true;
 }
 
@@ -275,6 +307,7 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 	ticket.priority = DatumGetInt16(slot_value(job, Anum_job_priority));
 	ticket.job_tid = job->tts_tid;
 	ticket.visible_at = visible_at;
+	retire_waits(job);
 	if (visible_at > r->now)
 	{
 		slot = store_slot(open_once(&r->delayed, TABLE_DELAYED), 0);
@@ -285,14 +318,18 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 	}
 	else if (ticket.joins)
 	{
-		LineRow row = {
-			.job_id = ticket.job_id, .attempt = attempt, .priority = ticket.priority, .job_tid = ticket.job_tid};
+		LineRow row = {.job_id = ticket.job_id,
+					   .attempt = attempt,
+					   .priority = ticket.priority,
+					   .job_tid = ticket.job_tid,
+					   .since = r->now};
 
 		line_join(queue, DatumGetTextPP(key), &row);
 	}
 	else
 	{
 		ticket.seq = ident_job_id(meta_db());
+		ticket.since = r->now;
 		slot = store_slot(open_once(&r->ready, TABLE_READY), 0);
 		store_ready_fill(slot, &ticket);
 		store_insert(r->ready, &slot, 1);
@@ -396,6 +433,7 @@ route_on(Retire *r, QueueInfo *from, QueueInfo *to, TupleTableSlot *job, int att
 	slot_set(slot, Anum_job_headers, retire_origin_headers(headers, isnull, &origin));
 	store_insert(r->job, &slot, 1);
 	xact_count(to, TOTAL_ENQUEUED, 1);
+	event_job(to, EVENT_WAITING, slot, 0, EVENT_NO_DELAY, NULL);
 
 	copy = MakeSingleTupleTableSlot(RelationGetDescr(r->job->rel), &TTSOpsVirtual);
 	ExecCopySlot(copy, slot);
@@ -428,6 +466,7 @@ bury(Retire *r, QueueInfo *queue, TupleTableSlot *job, int attempts, const char 
 	copy_column(slot, Anum_dead_name, job, Anum_job_name);
 	copy_column(slot, Anum_dead_group_key, job, Anum_job_group_key);
 	copy_column(slot, Anum_dead_unique_key, job, Anum_job_unique_key);
+	copy_column(slot, Anum_dead_unique_started, job, Anum_job_unique_started);
 	copy_column(slot, Anum_dead_payload, job, Anum_job_payload);
 	copy_column(slot, Anum_dead_headers, job, Anum_job_headers);
 	move_failures(slot, Anum_dead_failures, DatumGetInt64(slot_value(job, Anum_job_id)), true);
@@ -447,6 +486,7 @@ retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *att
 	error = cut_error(error);
 	xact_count(queue, TOTAL_FAILED, 1);
 	store_failure_insert(job_id, attempt->attempt, r->now, error);
+	event_job(queue, EVENT_FAILED, job, attempt->attempt, EVENT_NO_DELAY, error);
 	if (retry && attempt->attempt < max_attempts)
 	{
 		if (retry_in == RETRY_IN_DEFAULT)
@@ -458,6 +498,7 @@ retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *att
 		else
 			retire_requeue(r, queue, job, attempt->attempt, again);
 		xact_count(queue, TOTAL_RETRIED, 1);
+		event_job(queue, EVENT_RETRYING, job, attempt->attempt, retry_in, error);
 		return FAIL_RETRY;
 	}
 
@@ -471,6 +512,8 @@ retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *att
 		bury(r, queue, job, attempt->attempt, reason, error);
 	(void) delete_row(r, job);
 	xact_count(queue, TOTAL_DEAD, 1);
+	event_job(queue, EVENT_DEAD, job, attempt->attempt, EVENT_NO_DELAY, error);
+	waitjob_note(job_id);
 	return FAIL_DEAD;
 }
 

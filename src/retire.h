@@ -18,7 +18,9 @@
 #include "jobq.h"
 
 #include "utils/jsonb.h"
+#include "utils/timestamp.h"
 
+#include "due.h"
 #include "store.h"
 
 /* The tables an ending may write; opened on first use, closed by retire_end. */
@@ -28,6 +30,8 @@ typedef struct Retire
 	StoreTable *ready;
 	StoreTable *delayed;
 	StoreTable *dead;
+	StoreTable *line;
+	StoreTable *window;
 	StoreTable *history[NUM_TABLES - TABLE_HISTORY];
 	int nhistory; /* pending history rows, all for history_table */
 	JobqTable history_table;
@@ -68,6 +72,9 @@ typedef enum FailResult
 
 #define RETRY_IN_DEFAULT INT64CONST(-1)
 
+/* When the job began that this process completes next, where that is not when its lease did; 0: not said. */
+extern TimestampTz retire_run_began;
+
 extern void retire_begin(Retire *r);
 extern void retire_end(Retire *r);
 
@@ -94,8 +101,19 @@ extern FailResult retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, 
  */
 extern void retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, TimestampTz visible_at);
 
+/* A job goes back to where it waits: its time to live may end there. */
+static inline void
+retire_waits(TupleTableSlot *job)
+{
+	bool isnull;
+	Datum expires = slot_datum(job, Anum_job_expires, &isnull);
+
+	if (!isnull)
+		due_expiry(DatumGetTimestampTz(expires));
+}
+
 /* Deletes a job that nobody wants to remember (purge, delete): row and failures. False: the row was gone. */
-extern bool retire_delete(Retire *r, TupleTableSlot *job);
+extern bool retire_delete(Retire *r, QueueInfo *queue, TupleTableSlot *job);
 
 extern Datum retire_origin_headers(Datum headers, bool isnull, const Origin *from);
 

@@ -23,7 +23,6 @@
 #include "storage/ipc.h"
 #include "storage/latch.h"
 #include "tcop/tcopprot.h"
-#include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/timestamp.h"
@@ -34,6 +33,7 @@
 #include "meta.h"
 #include "scheduler.h"
 #include "timeutil.h"
+#include "worker.h"
 
 /* A clock that is set forward while we sleep is noticed after this. */
 #define LONGEST_SLEEP (60 * USECS_PER_SEC)
@@ -71,49 +71,41 @@ scheduler_start(Oid db_oid, int probe, BackgroundWorkerHandle **handle)
  * Settings that ALTER ROLE or ALTER DATABASE may have changed: nothing a user sets for his sessions may stop or change what happens
  * here. Commits need not wait for the disk: whatever a crash undoes here is done again after it.
  */
-static void
-fix_settings(void)
-{
-	static const char *const settings[][2] = {
-		{"role", "none"},
-		{"search_path", ""},
-		{"default_transaction_isolation", "read committed"},
-		{"default_transaction_read_only", "off"},
-		{"default_transaction_deferrable", "off"},
-		{"synchronous_commit", "off"},
-		{"statement_timeout", "0"},
-		/* a table that somebody locks must not stop the other steps for ever */
-		{"lock_timeout", "2s"},
-		/* nor must a commit that hangs while it brings jobs into a group */
-		{"jobq.commit_timeout", "500ms"},
-		{"idle_in_transaction_session_timeout", "0"},
-		{"idle_session_timeout", "0"},
-		{"transaction_timeout", "0"},
-		{"session_replication_role", "origin"},
-		{"row_security", "off"},
-		{"default_tablespace", ""},
-		{"temp_tablespaces", ""},
-		{"datestyle", "ISO, MDY"},
-		{"intervalstyle", "postgres"},
-		{"timezone", "UTC"},
-		{"plan_cache_mode", "auto"},
-		{"enable_seqscan", "on"},
-		{"enable_indexscan", "on"},
-		{"enable_bitmapscan", "on"},
-		{"enable_tidscan", "on"},
-		{"enable_hashjoin", "on"},
-		{"enable_nestloop", "on"},
-		{"enable_hashagg", "on"},
-		{"enable_sort", "on"},
-		{"max_parallel_workers_per_gather", "0"},
-		{"jit", "off"},
-		{"transform_null_equals", "off"},
-	};
-
-	for (int i = 0; i < lengthof(settings); i++)
-		if (GetConfigOption(settings[i][0], true, false) != NULL)
-			SetConfigOption(settings[i][0], settings[i][1], PGC_SUSET, PGC_S_OVERRIDE);
-}
+static const WorkerSetting fixed_settings[] = {
+	{"role", "none"},
+	{"search_path", ""},
+	{"default_transaction_isolation", "read committed"},
+	{"default_transaction_read_only", "off"},
+	{"default_transaction_deferrable", "off"},
+	{"synchronous_commit", "off"},
+	{"statement_timeout", "0"},
+	/* a table that somebody locks must not stop the other steps for ever */
+	{"lock_timeout", "2s"},
+	/* nor must a commit that hangs while it brings jobs into a group */
+	{"jobq.commit_timeout", "500ms"},
+	{"idle_in_transaction_session_timeout", "0"},
+	{"idle_session_timeout", "0"},
+	{"transaction_timeout", "0"},
+	{"session_replication_role", "origin"},
+	{"row_security", "off"},
+	{"default_tablespace", ""},
+	{"temp_tablespaces", ""},
+	{"datestyle", "ISO, MDY"},
+	{"intervalstyle", "postgres"},
+	{"timezone", "UTC"},
+	{"plan_cache_mode", "auto"},
+	{"enable_seqscan", "on"},
+	{"enable_indexscan", "on"},
+	{"enable_bitmapscan", "on"},
+	{"enable_tidscan", "on"},
+	{"enable_hashjoin", "on"},
+	{"enable_nestloop", "on"},
+	{"enable_hashagg", "on"},
+	{"enable_sort", "on"},
+	{"max_parallel_workers_per_gather", "0"},
+	{"jit", "off"},
+	{"transform_null_equals", "off"},
+};
 
 /* Leaves the slot, and tells the launcher. After an error or a termination another process is wanted. */
 static void
@@ -409,7 +401,7 @@ jobq_scheduler_main(Datum arg)
 	before_shmem_exit(scheduler_exit, (Datum) 0);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
-	fix_settings();
+	worker_fix_settings(fixed_settings, lengthof(fixed_settings));
 
 	maintain.db = try_installation(&maintain.ext_oid);
 	if (maintain.db == NULL)

@@ -21,6 +21,7 @@
 #include "utils/varlena.h"
 
 #include "backoff.h"
+#include "eventkind.h"
 #include "settings.h"
 #include "timeutil.h"
 
@@ -33,10 +34,10 @@ const SettingInfo setting_info[NUM_SETTINGS] = {
 	[SETTING_BACKOFF_BASE] = {"backoff_base", INTERVALOID, false, true, "1 s"},
 	[SETTING_BACKOFF_CAP] = {"backoff_cap", INTERVALOID, true, true, NULL},
 	[SETTING_BACKOFF_FUNCTION] = {"backoff_function", TEXTOID, true, true, NULL},
-	[SETTING_CONCURRENCY] = {"concurrency", INT4OID, true, false, NULL},
-	[SETTING_RATE_LIMIT] = {"rate_limit", INT4OID, true, false, NULL},
-	[SETTING_RATE_INTERVAL] = {"rate_interval", INTERVALOID, false, false, "1 s"},
-	[SETTING_RATE_BURST] = {"rate_burst", INT4OID, true, false, NULL},
+	[SETTING_CONCURRENCY] = {"concurrency", INT4OID, true, true, NULL},
+	[SETTING_RATE_LIMIT] = {"rate_limit", INT4OID, true, true, NULL},
+	[SETTING_RATE_INTERVAL] = {"rate_interval", INTERVALOID, false, true, "1 s"},
+	[SETTING_RATE_BURST] = {"rate_burst", INT4OID, true, true, NULL},
 	[SETTING_KEEP_COMPLETED] = {"keep_completed", INTERVALOID, true, true, "1 day"},
 	[SETTING_KEEP_DEAD] = {"keep_dead", INTERVALOID, true, true, "30 days"},
 	[SETTING_DEAD_LETTER_QUEUE] = {"dead_letter_queue", INT4OID, true, true, NULL},
@@ -48,6 +49,11 @@ const SettingInfo setting_info[NUM_SETTINGS] = {
 	[SETTING_GROUP_RATE_INTERVAL] = {"group_rate_interval", INTERVALOID, false, true, "1 s"},
 	[SETTING_GROUP_LEASE] = {"group_lease", INTERVALOID, true, true, NULL},
 	[SETTING_ISOLATE_ABOVE] = {"isolate_above", INT4OID, true, true, NULL},
+	[SETTING_EVENTS] = {"events", TEXTARRAYOID, true, true, NULL},
+	[SETTING_ALERT_DEAD] = {"alert_dead", INT4OID, true, true, NULL},
+	[SETTING_ALERT_DEAD_INTERVAL] = {"alert_dead_interval", INTERVALOID, true, true, NULL},
+	[SETTING_LIMIT_NAME] = {"limit_name", TEXTOID, true, true, NULL},
+	[SETTING_AGEING] = {"ageing", BOOLOID, false, true, "false"},
 };
 
 static const char *const backoff_names[] = {"fixed", "linear", "exponential", "exponential_jitter", "function"};
@@ -254,6 +260,47 @@ check_choice(const QueueSettings *settings, Setting s, const char *one, const ch
 				 errhint("It is %s or %s.", one, other)));
 }
 
+/* Checks the settings of what a queue tells of. */
+static void
+check_events(const QueueSettings *settings)
+{
+	if (!settings->isnull[SETTING_EVENTS])
+		(void) event_mask(DatumGetArrayTypeP(settings->value[SETTING_EVENTS]));
+	check_interval(settings, SETTING_ALERT_DEAD_INTERVAL, 1000, JOBQ_MAX_DELAY_USECS);
+	if (!settings->isnull[SETTING_ALERT_DEAD])
+		check_int(settings, SETTING_ALERT_DEAD, 1, PG_INT32_MAX);
+	else if (!settings->isnull[SETTING_ALERT_DEAD_INTERVAL])
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("alert_dead_interval needs alert_dead"),
+						errhint("alert_dead is the number of jobs that may not die within the interval.")));
+	/* it would never have a dead letter of its own */
+	if (!settings->isnull[SETTING_ALERT_DEAD] && settings->isnull[SETTING_ALERT_DEAD_INTERVAL] &&
+		!settings->isnull[SETTING_DEAD_LETTER_QUEUE])
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("alert_dead of a queue with a dead_letter_queue needs alert_dead_interval"),
+				 errhint("Its dead letters are counted by the interval in which they die, for none stays with it.")));
+}
+
+static void
+check_limits(const QueueSettings *settings)
+{
+	if (!settings->isnull[SETTING_CONCURRENCY])
+		check_int(settings, SETTING_CONCURRENCY, 1, 1000000);
+	if (!settings->isnull[SETTING_RATE_LIMIT])
+		check_int(settings, SETTING_RATE_LIMIT, 1, 1000000);
+	check_interval(settings, SETTING_RATE_INTERVAL, 1000, JOBQ_MAX_DELAY_USECS);
+	if (!settings->isnull[SETTING_RATE_BURST])
+		check_int(settings, SETTING_RATE_BURST, 1, 1000000);
+	if (!settings->isnull[SETTING_RATE_BURST] && settings->isnull[SETTING_RATE_LIMIT])
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("rate_burst needs rate_limit")));
+	if (settings->isnull[SETTING_LIMIT_NAME])
+		return;
+	(void) settings_check_name(DatumGetTextPP(settings->value[SETTING_LIMIT_NAME]), "limit_name");
+	if (settings->isnull[SETTING_CONCURRENCY] && settings->isnull[SETTING_RATE_LIMIT])
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("limit_name needs concurrency or rate_limit"),
+						errhint("Queues of one limit_name share them: give each the number that it may go up to.")));
+}
+
 /*
  * Checks a queue's settings as a whole; what they refer to (dead_letter_queue) is the caller's to check. Errors: 22004 for
  * a null where there must be a value, 22023 for a value out of its range.
@@ -277,12 +324,14 @@ settings_check(const QueueSettings *settings)
 	check_interval(settings, SETTING_KEEP_COMPLETED, 0, JOBQ_MAX_DELAY_USECS);
 	check_interval(settings, SETTING_KEEP_DEAD, 0, JOBQ_MAX_DELAY_USECS);
 
+	check_limits(settings);
 	check_interval(settings, SETTING_GROUP_RATE_INTERVAL, 1000, JOBQ_MAX_DELAY_USECS);
 	check_interval(settings, SETTING_GROUP_LEASE, 1000, JOBQ_MAX_LEASE_USECS);
 	if (!settings->isnull[SETTING_GROUP_RATE_LIMIT])
 		check_int(settings, SETTING_GROUP_RATE_LIMIT, 1, 1000000);
 	if (!settings->isnull[SETTING_ISOLATE_ABOVE])
 		check_int(settings, SETTING_ISOLATE_ABOVE, 1, 100000);
+	check_events(settings);
 	check_choice(settings, SETTING_ON_RETRY, "hold", "pass");
 	check_choice(settings, SETTING_ON_DEAD, "block", "skip");
 

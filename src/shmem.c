@@ -36,7 +36,9 @@ JobqShared *jobq_shared = NULL;
 DbSlot *jobq_dbs = NULL;
 QueueSlot *jobq_queues = NULL;
 ClaimCursor *jobq_cursors = NULL;
+EventRecord *jobq_event_ring = NULL;
 pg_atomic_uint64 *jobq_sessions = NULL;
+ExecutorSlot *jobq_executors = NULL;
 
 static HTAB *queue_hash = NULL;
 static shmem_request_hook_type prev_shmem_request_hook = NULL;
@@ -49,8 +51,10 @@ shared_size(void)
 
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_databases, sizeof(DbSlot))));
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_queues, sizeof(QueueSlot))));
+	size = add_size(size, MAXALIGN(mul_size(jobq_event_buffer, sizeof(EventRecord))));
 	size = add_size(size, MAXALIGN(mul_size(jobq_max_cursors, sizeof(ClaimCursor))));
-	size = add_size(size, mul_size(MaxBackends, sizeof(pg_atomic_uint64)));
+	size = add_size(size, MAXALIGN(mul_size(MaxBackends, sizeof(pg_atomic_uint64))));
+	size = add_size(size, MAXALIGN(mul_size(jobq_max_executors, sizeof(ExecutorSlot))));
 	return size;
 }
 
@@ -74,8 +78,20 @@ init_shared(char *base)
 	memset(jobq_shared->probed, 0, sizeof(jobq_shared->probed));
 	jobq_shared->queues_overflowed = false;
 	jobq_shared->dbs_overflowed = false;
+	LWLockInitialize(&jobq_shared->event_lock, tranche);
+	jobq_shared->event_next = 0;
+	for (int i = 0; i < jobq_event_buffer; i++)
+		jobq_event_ring[i].db_oid = InvalidOid;
+	pg_atomic_init_u32(&jobq_shared->job_waiters, 0);
+	for (int i = 0; i < JOB_WAIT_SLOTS; i++)
+	{
+		ConditionVariableInit(&jobq_shared->job_waits[i].wake);
+		pg_atomic_init_u32(&jobq_shared->job_waits[i].waiters, 0);
+	}
 	jobq_shared->running_since = 0;
 	LWLockInitialize(&jobq_shared->lock, tranche);
+	LWLockInitialize(&jobq_shared->executor_lock, tranche);
+	LWLockInitialize(&jobq_shared->limit_lock, tranche);
 	SpinLockInit(&jobq_shared->launcher_mutex);
 	SpinLockInit(&jobq_shared->cursor_mutex);
 	pg_atomic_init_u32(&jobq_shared->slots_freed, 0);
@@ -98,7 +114,10 @@ init_shared(char *base)
 		LWLockInitialize(&jobq_queues[i].cursor_lock, tranche);
 		ConditionVariableInit(&jobq_queues[i].wake);
 		pg_atomic_init_u32(&jobq_queues[i].turn, 0);
+		pg_atomic_init_u64(&jobq_queues[i].claims, 0);
+		pg_atomic_init_u64(&jobq_queues[i].claim_buffers, 0);
 		pg_atomic_init_u32(&jobq_queues[i].waiters, 0);
+		pg_atomic_init_u32(&jobq_queues[i].handlers, 0);
 		pg_atomic_init_u32(&jobq_queues[i].committing, 0);
 		pg_atomic_init_u32(&jobq_queues[i].dropping, 0);
 		for (int lane = 0; lane < NUM_LANES; lane++)
@@ -108,6 +127,11 @@ init_shared(char *base)
 		jobq_cursors[i].next = i + 1 < jobq_max_cursors ? i + 1 : -1;
 	for (int i = 0; i < MaxBackends; i++)
 		pg_atomic_init_u64(&jobq_sessions[i], 0);
+	for (int i = 0; i < jobq_max_executors; i++)
+	{
+		memset(&jobq_executors[i], 0, sizeof(ExecutorSlot));
+		pg_atomic_init_u32(&jobq_executors[i].idle, 0);
+	}
 }
 
 static void
@@ -126,7 +150,9 @@ startup_shmem(void)
 	jobq_dbs = (DbSlot *) (base + MAXALIGN(sizeof(JobqShared)));
 	jobq_queues = (QueueSlot *) ((char *) jobq_dbs + MAXALIGN(jobq_max_databases * sizeof(DbSlot)));
 	jobq_cursors = (ClaimCursor *) ((char *) jobq_queues + MAXALIGN(jobq_max_queues * sizeof(QueueSlot)));
-	jobq_sessions = (pg_atomic_uint64 *) ((char *) jobq_cursors + MAXALIGN(jobq_max_cursors * sizeof(ClaimCursor)));
+	jobq_event_ring = (EventRecord *) ((char *) jobq_cursors + MAXALIGN(jobq_max_cursors * sizeof(ClaimCursor)));
+	jobq_sessions = (pg_atomic_uint64 *) ((char *) jobq_event_ring + MAXALIGN(jobq_event_buffer * sizeof(EventRecord)));
+	jobq_executors = (ExecutorSlot *) ((char *) jobq_sessions + MAXALIGN(MaxBackends * sizeof(pg_atomic_uint64)));
 	if (!found)
 		init_shared(base);
 
@@ -204,15 +230,26 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 	slot->queue_id = queue_id;
 	slot->exact = false;
 	memset(slot->counts, 0, sizeof(slot->counts));
+	memset(slot->times, 0, sizeof(slot->times));
+	memset(slot->samples, 0, sizeof(slot->samples));
 	slot->counted_by = 0;
 	memset(slot->recount, 0, sizeof(slot->recount));
 	slot->next_due = DT_NOBEGIN;
 	slot->delayed_cursor = DT_NOBEGIN;
 	slot->delayed_low = DT_NOEND;
-	slot->notify_pending = false;
+	slot->notify_pending = slot->alarmed = slot->alarm_pending = false;
+	slot->reserved = 0;
+	slot->rate_at = 0;
+	slot->limited = false;
+	slot->limit_group = 0;
+	slot->alert_width = 0;
+	slot->event_gone = 0;
 	SpinLockRelease(&slot->mutex);
 	pg_atomic_write_u32(&slot->dropping, 0);
 	pg_atomic_write_u32(&slot->turn, 0);
+	pg_atomic_write_u64(&slot->claims, 0);
+	pg_atomic_write_u64(&slot->claim_buffers, 0);
+	pg_atomic_write_u32(&slot->handlers, 0);
 	LWLockRelease(&slot->cursor_lock);
 }
 
@@ -346,10 +383,26 @@ db_slot_reset(DbSlot *db, Oid db_oid, Oid ext_oid)
 	db->poisoned = false;
 	db->sessions_ended = true;
 	db->drain_at = DT_NOBEGIN;
+	db->next_schedule = DT_NOBEGIN;
+	db->handlers_changed = true;
+	db->executors_wanted = false;
+	db->executor_pause = DT_NOBEGIN;
+	db->executor_failures = 0;
 	db->rescan_activity = db->activity;
 	db->next_rescan = DT_NOBEGIN;
 	db->totals_since = GetCurrentTimestamp();
+	db->events_new = db->alarms = false;
+	db->once_next = DT_NOBEGIN;
+	db->expiry_cursor = DT_NOBEGIN;
+	db->expiry_low = DT_NOEND;
+	db->next_expiry = DT_NOBEGIN;
+	db->next_window = DT_NOBEGIN;
 	SpinLockRelease(&db->mutex);
+	/* what a reader remembers of an earlier time shall lie below */
+	LWLockAcquire(&jobq_shared->event_lock, LW_EXCLUSIVE);
+	db->event_first = Max(db->event_next + 1, (uint64) db->totals_since);
+	db->event_next = db->event_sent = db->event_first;
+	LWLockRelease(&jobq_shared->event_lock);
 	if (latch)
 		SetLatch(latch);
 }
@@ -427,6 +480,24 @@ shmem_db_free(Oid db_oid)
 			shmem_rollback_clear(db_oid, jobq_shared->rollbacks[i].job_id, PG_INT32_MAX);
 }
 
+/* Whether the last recount's snapshot shows a transaction. Caller holds db->count_lock. */
+bool
+shmem_recount_sees(DbSlot *db, FullTransactionId full)
+{
+	TransactionId xid = XidFromFullTransactionId(full);
+
+	if (db->recount_id == 0 || U64FromFullTransactionId(full) >= db->recount_next_xid)
+		return false;
+	if (TransactionIdPrecedes(xid, db->recount_xmin))
+		return true;
+	if (TransactionIdFollowsOrEquals(xid, db->recount_xmax))
+		return false;
+	for (int i = 0; i < db->recount_nxids; i++)
+		if (db->recount_xids[i] == xid)
+			return false;
+	return true;
+}
+
 /* Makes the launcher look at its databases. Cannot fail. */
 void
 shmem_wake_launcher(void)
@@ -468,20 +539,22 @@ done_index(int64 job_id, int64 token)
 
 /* Remembers that (job, token) was completed, for a caller who lost the answer. Bounded: a later pair may take the place. */
 void
-shmem_done_remember(Oid db_oid, int64 job_id, int64 token)
+shmem_done_remember(Oid db_oid, int32 queue_id, int64 job_id, int64 token)
 {
 	uint32 i = done_index(job_id, token);
 	slock_t *mutex = &jobq_shared->done_mutex[i % DONE_LOCKS];
 
 	SpinLockAcquire(mutex);
 	jobq_shared->done[i].db_oid = db_oid;
+	jobq_shared->done[i].queue_id = queue_id;
 	jobq_shared->done[i].job_id = job_id;
 	jobq_shared->done[i].token = token;
 	SpinLockRelease(mutex);
 }
 
+/* Whether it was, and in which queue. */
 bool
-shmem_done_known(Oid db_oid, int64 job_id, int64 token)
+shmem_done_known(Oid db_oid, int64 job_id, int64 token, int32 *queue_id)
 {
 	uint32 i = done_index(job_id, token);
 	slock_t *mutex = &jobq_shared->done_mutex[i % DONE_LOCKS];
@@ -490,6 +563,7 @@ shmem_done_known(Oid db_oid, int64 job_id, int64 token)
 	SpinLockAcquire(mutex);
 	known = jobq_shared->done[i].job_id == job_id && jobq_shared->done[i].token == token &&
 			jobq_shared->done[i].db_oid == db_oid;
+	*queue_id = jobq_shared->done[i].queue_id;
 	SpinLockRelease(mutex);
 	return known;
 }

@@ -6,7 +6,7 @@
 
 #include "executor/spi.h"
 
-#define SPI_MAX_ARGS 4
+#define SPI_MAX_ARGS 8
 
 /* A statement whose plan is kept for the session's life; to be declared static. */
 typedef struct SpiStatement

@@ -21,6 +21,7 @@
 #include "utils/tuplestore.h"
 
 #include "cursor.h"
+#include "grant.h"
 #include "guc.h"
 #include "meta.h"
 #include "spi.h"
@@ -30,16 +31,11 @@
 
 PG_FUNCTION_INFO_V1(jobq_queue_counts);
 
-#define COUNTS_COLUMNS 16
+/* The counters that queue_counts() shows: all but those of groups, which the metrics do. */
+#define COUNTS_COLUMNS 17
 
-typedef struct QueueStats
-{
-	int32 id;
-	bool exact;
-	int64 counts[NUM_COUNTERS];
-	TimestampTz next_due;     /* DT_NOBEGIN: not known */
-	TimestampTz oldest_ready; /* DT_NOEND: none */
-} QueueStats;
+/* Rates are told of no shorter time. */
+#define SHORTEST_SAMPLE (USECS_PER_SEC / 2)
 
 /* Ids of all queues, in order. */
 static int
@@ -59,25 +55,52 @@ queue_ids(int32 **ids)
 	return n;
 }
 
-/* Reads a queue's slot. False: it has none. */
-static bool
-read_slot(DbSlot *db, QueueSlot *slot, QueueStats *stats)
+/*
+ * Gives the sample of a slot's totals to measure from, which is old enough, and makes way for a new one. Whoever looks shares the two
+ * samples with all others. Caller holds the slot's lock.
+ */
+static void
+take_sample(QueueSlot *slot, TimestampTz now, TotalsSample *sample)
 {
-	bool ours = false;
+	TotalsSample *newest = &slot->samples[1];
 
-	stats->next_due = DT_NOBEGIN;
-	if (slot == NULL)
-		return false;
-	SpinLockAcquire(&slot->mutex);
-	if (slot->db_oid == MyDatabaseId && slot->queue_id == stats->id)
+	if (newest->at > now)
+		memset(slot->samples, 0, sizeof(slot->samples)); /* the clock was set back */
+	if (newest->at == 0 || now - newest->at >= SHORTEST_SAMPLE)
 	{
-		ours = true;
+		slot->samples[0] = *newest;
+		newest->at = now;
+		memcpy(newest->totals, &slot->counts[NUM_GAUGES], sizeof(newest->totals));
+	}
+	*sample = slot->samples[0];
+}
+
+/* Reads a queue's slot, if it has one. now: also takes a sample; DT_NOBEGIN: does not. */
+static void
+read_slot(DbSlot *db, QueueInfo *queue, TimestampTz now, QueueStats *stats)
+{
+	QueueSlot *slot = queue->slot;
+
+	memset(stats, 0, sizeof(*stats));
+	stats->queue = queue;
+	stats->next_due = DT_NOBEGIN;
+	stats->oldest_ready = DT_NOEND;
+	if (slot == NULL)
+		return;
+	SpinLockAcquire(&slot->mutex);
+	if (slot->db_oid == MyDatabaseId && slot->queue_id == queue->id)
+	{
 		stats->exact = slot->exact && !db->prepared;
 		memcpy(stats->counts, slot->counts, sizeof(stats->counts));
+		memcpy(stats->times, slot->times, sizeof(stats->times));
 		stats->next_due = slot->next_due;
+		stats->alarmed = slot->alarmed;
+		if (!TIMESTAMP_IS_NOBEGIN(now))
+			take_sample(slot, now, &stats->sample);
 	}
 	SpinLockRelease(&slot->mutex);
-	return ours;
+	stats->claims = pg_atomic_read_u64(&slot->claims);
+	stats->claim_buffers = pg_atomic_read_u64(&slot->claim_buffers);
 }
 
 /* Counts a queue's rows. */
@@ -92,11 +115,16 @@ count_queue(QueueStats *stats)
 			" (SELECT count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id) JOIN jobq.job j ON j.id = u.id"
 			" WHERE l.queue_id = $1),"
 			" (SELECT count(*) FROM jobq.dead WHERE queue_id = $1),"
+			" (SELECT count(*) FROM jobq.job_group WHERE queue_id = $1),"
+			" (SELECT count(*) FROM jobq.ready WHERE queue_id = $1 AND lane IN (2, 3)),"
+			" (SELECT count(*) FROM jobq.lease WHERE queue_id = $1 AND group_id > 0),"
+			" (SELECT count(*) FROM jobq.lease WHERE queue_id = $1 AND group_id > 0 AND drain),"
+			" (SELECT count(*) FROM jobq.held WHERE queue_id = $1),"
 			" (SELECT visible_at FROM jobq.delayed WHERE queue_id = $1 ORDER BY visible_at LIMIT 1)",
 		.result = SPI_OK_SELECT,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
-	Datum id = Int32GetDatum(stats->id);
+	Datum id = Int32GetDatum(stats->queue->id);
 	SpiScope scope;
 	bool isnull;
 	TimestampTz next_due;
@@ -110,57 +138,65 @@ count_queue(QueueStats *stats)
 	spi_end(&scope);
 }
 
+/* Looking for the first tickets of queues; the tables are opened once for all. */
+typedef struct HeadLook
+{
+	StoreTable *ready;
+	StoreTable *line; /* NULL: not needed yet */
+	StoreTable *job;
+	TupleTableSlot *slot; /* of job */
+	Snapshot snapshot;
+	QueueStats *stats;
+} HeadLook;
+
 /* Makes a group's ticket look like one of the first job in its line. */
 static bool
-first_of_group(Snapshot snapshot, Ticket *ticket)
+first_of_group(HeadLook *l, Ticket *ticket)
 {
-	StoreTable *line = store_open_read(TABLE_LINE);
 	LineRow head;
-	bool found = store_line_head(line, snapshot, ticket->group_id, ticket->from_ord, &head);
+	bool found;
 
-	store_close(line);
+	if (l->line == NULL)
+		l->line = store_open_read(TABLE_LINE);
+	found = store_line_head(l->line, l->snapshot, ticket->group_id, ticket->from_ord, &head);
 	ticket->job_id = head.job_id;
 	ticket->job_tid = head.job_tid;
 	return found;
 }
 
-/* Sets *oldest to the time at which the job of a lane's first visible ticket from lo to hi was made, if that is earlier. */
+/* Looks at a lane's first visible ticket from lo to hi. start: of the claims' scan, PG_INT64_MIN: none. */
 static void
-look_at_first(StoreTable *ready, StoreTable *job, Snapshot snapshot, int32 queue_id, int lane, int priority, int64 lo,
-			  int64 hi, TimestampTz *oldest)
+look_at_first(HeadLook *l, int lane, int priority, int64 lo, int64 hi, int64 start)
 {
+	QueueStats *stats = l->stats;
 	StoreScan scan;
-	Ticket ticket;
+	Ticket ticket = {.job_id = 0};
 	bool found;
 
-	store_ready_scan(&scan, ready, snapshot, queue_id, lane, priority, lo, hi);
+	store_ready_scan(&scan, l->ready, l->snapshot, stats->queue->id, lane, priority, lo, hi);
 	found = store_scan_next(&scan);
 	if (found)
 		store_ticket_read(TABLE_READY, scan.slot, &ticket);
 	store_scan_end(&scan);
+	if (found && start != PG_INT64_MIN)
+		stats->cursor_distance = Max(stats->cursor_distance, ticket.seq - start);
 	if (found && ticket.group_id > 0)
-		found = first_of_group(snapshot, &ticket);
-	if (found)
+		found = first_of_group(l, &ticket);
+	if (found && store_job_fetch(l->job, l->snapshot, ticket.job_id, &ticket.job_tid, l->slot))
 	{
-		TupleTableSlot *slot = store_read_slot(job);
+		TimestampTz created = DatumGetTimestampTz(slot_value(l->slot, Anum_job_created));
 
-		if (store_job_fetch(job, snapshot, ticket.job_id, &ticket.job_tid, slot))
-		{
-			TimestampTz created = DatumGetTimestampTz(slot_value(slot, Anum_job_created));
-
-			*oldest = Min(*oldest, created);
-		}
-		ExecDropSingleTupleTableSlot(slot);
+		stats->oldest_ready = Min(stats->oldest_ready, created);
 	}
 }
 
-/* Sets *oldest to the time of the first ticket of a lane's priorities that is the oldest, if that is earlier. */
+/* Looks at the first tickets of a lane, one for each priority. */
 static void
-oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot *slot, int32 queue_id, int lane,
-			   TimestampTz *oldest)
+look_at_lane(HeadLook *l, int lane)
 {
+	QueueInfo *queue = l->stats->queue;
 	uint32 lost;
-	bool known = slot && cursor_lane_known(slot, lane, &lost);
+	bool known = queue->slot && cursor_lane_known(queue->slot, lane, &lost);
 	int above = PG_INT16_MIN - 1;
 	int16 priority;
 	CursorScan scan;
@@ -172,19 +208,82 @@ oldest_of_lane(StoreTable *ready, StoreTable *job, Snapshot snapshot, QueueSlot 
 		CHECK_FOR_INTERRUPTS();
 		if (known)
 		{
-			if (!cursor_first(slot, queue_id, lane, above, &scan))
+			if (!cursor_first(queue->slot, queue->id, lane, above, &scan))
 				break;
 			priority = scan.priority;
 			start = scan.start;
+			l->stats->cursor_intervals += scan.nstanding;
 			for (int i = 0; i < scan.nstanding; i++)
-				look_at_first(ready, job, snapshot, queue_id, lane, priority, scan.standing[i].lo, scan.standing[i].hi,
-							  oldest);
+				look_at_first(l, lane, priority, scan.standing[i].lo, scan.standing[i].hi, PG_INT64_MIN);
 		}
-		else if (!store_ready_next_priority(ready, snapshot, queue_id, lane, above, &priority))
+		else if (!store_ready_next_priority(l->ready, l->snapshot, queue->id, lane, above, &priority))
 			break;
-		look_at_first(ready, job, snapshot, queue_id, lane, priority, start, PG_INT64_MAX, oldest);
+		look_at_first(l, lane, priority, start, PG_INT64_MAX, start);
 		above = priority;
 	}
+}
+
+/* Finds the oldest ready job of each queue that has any, and how far from the cursors the first tickets are. */
+void
+stats_heads(QueueStats *stats, int n)
+{
+	HeadLook l = {NULL};
+
+	l.ready = store_open_read(TABLE_READY);
+	l.job = store_open_read(TABLE_JOB);
+	l.slot = store_read_slot(l.job);
+	for (int i = 0; i < n; i++)
+	{
+		l.stats = &stats[i];
+		if (l.stats->counts[COUNT_READY] == 0)
+			continue;
+		l.snapshot = store_snapshot();
+		for (int lane = 0; lane < NUM_LANES; lane++)
+			look_at_lane(&l, lane);
+		store_snapshot_done(l.snapshot);
+	}
+	ExecDropSingleTupleTableSlot(l.slot);
+	store_close(l.line);
+	store_close(l.job);
+	store_close(l.ready);
+}
+
+/* What is known of one queue without looking at its jobs. */
+void
+stats_counts(DbSlot *db, QueueInfo *queue, QueueStats *stats)
+{
+	read_slot(db, queue, DT_NOBEGIN, stats);
+	if (!stats->exact)
+		count_queue(stats);
+}
+
+/* The same for all queues that the current user may know of, in the order of their ids. now: also takes a sample of the totals; DT_NOBEGIN: does not. */
+QueueStats *
+stats_collect(DbSlot *db, TimestampTz now, int *n)
+{
+	int32 *ids;
+	int queues = queue_ids(&ids);
+	QueueStats *stats = MemoryContextAllocHuge(CurrentMemoryContext, Max(queues, 1) * sizeof(QueueStats));
+	bool all_exact = true;
+
+	*n = 0;
+	for (int i = 0; i < queues; i++)
+	{
+		QueueInfo *queue = meta_queue_by_id(ids[i]);
+
+		CHECK_FOR_INTERRUPTS();
+		if (queue == NULL || !grant_has(queue, RIGHTS_SEE))
+			continue;
+		read_slot(db, queue, now, &stats[*n]);
+		all_exact &= stats[*n].exact || queue->slot == NULL;
+		if (!stats[*n].exact)
+			count_queue(&stats[*n]);
+		(*n)++;
+	}
+	/* the scheduler makes them exact */
+	if (!all_exact && jobq_enabled && !RecoveryInProgress() && meta_adopted())
+		shmem_wake_scheduler(db);
+	return stats;
 }
 
 static void
@@ -194,8 +293,10 @@ put_row(ReturnSetInfo *rsinfo, QueueStats *stats, TimestampTz totals_since)
 	bool nulls[COUNTS_COLUMNS] = {false};
 	int n = 0;
 
-	values[n++] = Int32GetDatum(stats->id);
-	for (int i = 0; i < NUM_COUNTERS; i++)
+	values[n++] = Int32GetDatum(stats->queue->id);
+	for (int i = COUNT_READY; i <= COUNT_DEAD; i++)
+		values[n++] = Int64GetDatum(stats->counts[i]);
+	for (int i = TOTAL_ENQUEUED; i < NUM_COUNTERS; i++)
 		values[n++] = Int64GetDatum(stats->counts[i]);
 	nulls[n] = TIMESTAMP_IS_NOEND(stats->oldest_ready);
 	values[n++] = TimestampTzGetDatum(stats->oldest_ready);
@@ -207,53 +308,24 @@ put_row(ReturnSetInfo *rsinfo, QueueStats *stats, TimestampTz totals_since)
 }
 
 /*
- * queue_counts() returns one row per queue: id, the counters in the order of JobqCounter, oldest_ready, next_due, exact (counters come
- * from shared memory), totals_since (the totals begin at 0 then).
+ * queue_counts() returns one row per queue that the current user may know of: id, jobs by state, totals, oldest_ready, next_due, exact
+ * (counters come from shared memory), totals_since (the totals begin at 0 then).
  */
 Datum
 jobq_queue_counts(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 	DbSlot *db = meta_begin("queue_counts", VERB_READS);
-	StoreTable *ready;
-	StoreTable *job;
-	int32 *ids;
+	QueueStats *stats;
 	int n;
-	bool all_exact = true;
 
 	InitMaterializedSRF(fcinfo, 0);
 	if (rsinfo->setDesc->natts != COUNTS_COLUMNS)
 		elog(ERROR, "queue_counts() must return %d columns", COUNTS_COLUMNS);
-	n = queue_ids(&ids);
-	ready = store_open_read(TABLE_READY);
-	job = store_open_read(TABLE_JOB);
+	stats = stats_collect(db, DT_NOBEGIN, &n);
+	stats_heads(stats, n);
 	for (int i = 0; i < n; i++)
-	{
-		QueueInfo *queue = meta_queue_by_id(ids[i]);
-		QueueStats stats;
-		Snapshot snapshot;
-
-		CHECK_FOR_INTERRUPTS();
-		if (queue == NULL)
-			continue;
-		memset(&stats, 0, sizeof(stats));
-		stats.id = ids[i];
-		(void) read_slot(db, queue->slot, &stats);
-		all_exact &= stats.exact || queue->slot == NULL;
-		if (!stats.exact)
-			count_queue(&stats);
-		snapshot = store_snapshot();
-		stats.oldest_ready = DT_NOEND;
-		if (stats.counts[COUNT_READY] > 0)
-			for (int lane = 0; lane < NUM_LANES; lane++)
-				oldest_of_lane(ready, job, snapshot, queue->slot, queue->id, lane, &stats.oldest_ready);
-		store_snapshot_done(snapshot);
-		put_row(rsinfo, &stats, db->totals_since);
-	}
-	store_close(job);
-	store_close(ready);
-	/* the scheduler makes them exact */
-	if (!all_exact && jobq_enabled && !RecoveryInProgress() && meta_adopted())
-		shmem_wake_scheduler(db);
+		put_row(rsinfo, &stats[i], db->totals_since);
+	pfree(stats);
 	return (Datum) 0;
 }

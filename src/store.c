@@ -22,6 +22,7 @@
 #include "executor/executor.h"
 #include "nodes/makefuncs.h"
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -65,6 +66,8 @@ known_columns(JobqTable which)
 			return Natts_group_setting;
 		case TABLE_GROUP_RATE:
 			return Natts_group_rate;
+		case TABLE_UNIQUE_WINDOW:
+			return Natts_unique_window;
 		default:
 			return which >= TABLE_HISTORY ? Natts_history : 0;
 	}
@@ -87,6 +90,7 @@ store_open(JobqTable which)
 	if (RelationGetDescr(t->rel)->natts < known_columns(which))
 		elog(ERROR, "table %s has too few columns", RelationGetRelationName(t->rel));
 	t->nblocks = InvalidBlockNumber;
+	t->deferred = -1;
 
 	while (known < MAX_INDEXES && OidIsValid(meta_index_oid(which, known)))
 		known++;
@@ -101,7 +105,7 @@ store_open(JobqTable which)
 		t->generic->rri = palloc0(sizeof(ResultRelInfo) + 256);
 		t->generic->rri->type = T_ResultRelInfo;
 		InitResultRelInfo(t->generic->rri, t->rel, 1, NULL, 0);
-		ExecOpenIndices(t->generic->rri, false);
+		ExecOpenIndices(t->generic->rri, which == TABLE_JOB);
 	}
 	list_free(indexes);
 	return t;
@@ -160,7 +164,9 @@ static bool
 index_wants(StoreTable *t, int n, TupleTableSlot *slot)
 {
 	if (t->which == TABLE_JOB && n == INDEX_JOB_UNIQUE_KEY)
-		return !slot->tts_isnull[Anum_job_unique_key - 1];
+		return !slot->tts_isnull[Anum_job_unique_key - 1] &&
+			   (slot->tts_isnull[Anum_job_unique_started - 1] ||
+				!DatumGetBool(slot->tts_values[Anum_job_unique_started - 1]));
 	if (t->which == TABLE_JOB && n == INDEX_JOB_EXPIRES)
 		return !slot->tts_isnull[Anum_job_expires - 1];
 	if (t->which == TABLE_READY && n == INDEX_READY_JOB)
@@ -168,13 +174,10 @@ index_wants(StoreTable *t, int n, TupleTableSlot *slot)
 	return true;
 }
 
-/* Enters one row, whose tid stands in the slot, into one index. Error 23505 on a duplicate. */
-static void
-index_enter(StoreTable *t, int n, TupleTableSlot *slot, IndexInfo *info)
+/* The columns of a row that an index has. */
+static inline void
+index_columns(Relation index, TupleTableSlot *slot, Datum *values, bool *isnull)
 {
-	Relation index = store_index(t, n);
-	Datum values[INDEX_MAX_KEYS];
-	bool isnull[INDEX_MAX_KEYS];
 	int natts = IndexRelationGetNumberOfAttributes(index);
 
 	for (int i = 0; i < natts; i++)
@@ -184,8 +187,30 @@ index_enter(StoreTable *t, int n, TupleTableSlot *slot, IndexInfo *info)
 		values[i] = slot->tts_values[attnum - 1];
 		isnull[i] = slot->tts_isnull[attnum - 1];
 	}
+}
+
+/* Enters one row, whose tid stands in the slot, into one index. Error 23505 on a duplicate. */
+static void
+index_enter(StoreTable *t, int n, TupleTableSlot *slot, IndexInfo *info)
+{
+	Relation index = store_index(t, n);
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+
+	index_columns(index, slot, values, isnull);
 	index_insert(index, values, isnull, &slot->tts_tid, t->rel,
 				 index->rd_index->indisunique ? UNIQUE_CHECK_YES : UNIQUE_CHECK_NO, false, info);
+}
+
+/* What a btree reads of it: whether an entry is unique. */
+static IndexInfo *
+index_info(StoreTable *t, int n)
+{
+	IndexInfo *info = makeNode(IndexInfo);
+
+	info->ii_Unique = store_index(t, n)->rd_index->indisunique;
+	info->ii_ReadyForInserts = true;
+	return info;
 }
 
 /* Enters rows into every index of the table. */
@@ -208,15 +233,10 @@ enter_indexes(StoreTable *t, TupleTableSlot **slots, int n)
 
 		for (int i = 0; i < n; i++)
 		{
-			if (!index_wants(t, index, slots[i]))
+			if (index == t->deferred || !index_wants(t, index, slots[i]))
 				continue;
 			if (info == NULL)
-			{
-				/* what a btree reads of it: whether an entry is unique */
-				info = makeNode(IndexInfo);
-				info->ii_Unique = store_index(t, index)->rd_index->indisunique;
-				info->ii_ReadyForInserts = true;
-			}
+				info = index_info(t, index);
 			index_enter(t, index, slots[i], info);
 		}
 		if (info)
@@ -238,6 +258,72 @@ store_insert(StoreTable *t, TupleTableSlot **slots, int n)
 	else
 		table_multi_insert(t->rel, slots, n, cid, 0, NULL);
 	enter_indexes(t, slots, n);
+}
+
+/* Enters a speculative row into the index that decides whether it may stay. */
+static bool
+enter_arbiter(StoreTable *t, int n, TupleTableSlot *slot)
+{
+	Relation index = store_index(t, n);
+	IndexInfo *info = index_info(t, n);
+	Datum values[INDEX_MAX_KEYS];
+	bool isnull[INDEX_MAX_KEYS];
+	bool unique;
+
+	index_columns(index, slot, values, isnull);
+	unique = index_insert(index, values, isnull, &slot->tts_tid, t->rel, UNIQUE_CHECK_PARTIAL, false, info);
+	pfree(info);
+	return unique;
+}
+
+/*
+ * Inserts a row, given in a slot of store_slot, unless another with its key is there, or about to be, or may_stay, asked when it is in
+ * the index that decides, says no: then false, and nothing is left of it. Waits for nobody.
+ */
+bool
+store_insert_unique(StoreTable *t, int arbiter, TupleTableSlot *slot, bool (*may_stay)(void *arg, TupleTableSlot *slot),
+					void *arg)
+{
+	TransactionId xid = GetCurrentTransactionId();
+	uint32 token = SpeculativeInsertionLockAcquire(xid);
+	bool conflict;
+
+	if (TTS_EMPTY(slot))
+		ExecStoreVirtualTuple(slot);
+	table_tuple_insert_speculative(t->rel, slot, GetCurrentCommandId(true), 0, NULL, token);
+	if (t->generic)
+	{
+		GetPerTupleExprContext(t->generic->estate)->ecxt_scantuple = slot;
+		list_free(exec_insert_index_tuples_unique_compat(t->generic->rri, slot, t->generic->estate, &conflict));
+		ResetPerTupleExprContext(t->generic->estate);
+	}
+	else
+		conflict = !enter_arbiter(t, arbiter, slot);
+	if (!conflict)
+		conflict = !may_stay(arg, slot);
+	table_tuple_complete_speculative(t->rel, slot, token, !conflict);
+	SpeculativeInsertionLockRelease(xid);
+	if (!conflict && !t->generic)
+	{
+		t->deferred = arbiter;
+		enter_indexes(t, &slot, 1);
+		t->deferred = -1;
+	}
+	return !conflict;
+}
+
+/* Enters a row, whose columns stand in the slot, into the index that store_insert has left out. Error 23505 on a duplicate. */
+void
+store_enter_deferred(StoreTable *t, TupleTableSlot *slot, ItemPointer tid)
+{
+	IndexInfo *info;
+
+	if (t->generic)
+		return; /* the executor has left out none */
+	info = index_info(t, t->deferred);
+	slot->tts_tid = *tid;
+	index_enter(t, t->deferred, slot, info);
+	pfree(info);
 }
 
 /*
@@ -266,13 +352,20 @@ store_snapshot_done(Snapshot snapshot)
 	UnregisterSnapshot(snapshot);
 }
 
+/* Makes the slot that scans of the table share, if it is not there yet. */
+void
+store_make_read_slot(StoreTable *t)
+{
+	if (t->read_slot == NULL)
+		t->read_slot = table_slot_create(t->rel, NULL);
+}
+
 /* Starts a scan of one of the table's indexes; keys count the index's columns. */
 void
 store_scan_begin(StoreScan *scan, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys)
 {
 	scan->table = t;
-	if (t->read_slot == NULL)
-		t->read_slot = table_slot_create(t->rel, NULL);
+	store_make_read_slot(t);
 	scan->slot = t->read_slot;
 	scan->desc = index_beginscan_compat(t->rel, store_index(t, index), snapshot, nkeys);
 	index_rescan(scan->desc, keys, nkeys, NULL, 0);

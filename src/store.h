@@ -36,7 +36,9 @@ enum
 	Anum_job_unique_key,
 	Anum_job_payload,
 	Anum_job_headers,
-	Natts_job = Anum_job_headers
+	Anum_job_unique_started,
+	Anum_job_unique_until,
+	Natts_job = Anum_job_unique_until
 };
 enum
 {
@@ -49,7 +51,8 @@ enum
 	Anum_ready_job_tid,
 	Anum_ready_group_id,
 	Anum_ready_from_ord,
-	Natts_ready = Anum_ready_from_ord
+	Anum_ready_since,
+	Natts_ready = Anum_ready_since
 };
 enum
 {
@@ -99,7 +102,8 @@ enum
 	Anum_line_attempt,
 	Anum_line_priority,
 	Anum_line_job_tid,
-	Natts_line = Anum_line_job_tid
+	Anum_line_since,
+	Natts_line = Anum_line_since
 };
 enum
 {
@@ -133,6 +137,14 @@ enum
 };
 enum
 {
+	Anum_unique_window_queue_id = 1,
+	Anum_unique_window_unique_key,
+	Anum_unique_window_job_id,
+	Anum_unique_window_until,
+	Natts_unique_window = Anum_unique_window_until
+};
+enum
+{
 	Anum_failure_job_id = 1,
 	Anum_failure_at,
 	Anum_failure_attempt,
@@ -158,7 +170,8 @@ enum
 	Anum_dead_payload,
 	Anum_dead_headers,
 	Anum_dead_failures,
-	Natts_dead = Anum_dead_failures
+	Anum_dead_unique_started,
+	Natts_dead = Anum_dead_unique_started
 };
 enum
 {
@@ -211,6 +224,8 @@ enum
 	INDEX_HELD_PKEY = 0,
 	INDEX_GROUP_SETTING_PKEY = 0,
 	INDEX_GROUP_RATE_KEY = 0,
+	INDEX_UNIQUE_WINDOW_PKEY = 0,
+	INDEX_UNIQUE_WINDOW_UNTIL,
 	MAX_INDEXES = 3
 };
 
@@ -227,6 +242,7 @@ struct StoreTable
 	BlockNumber nblocks; /* when last asked; a hint's block must lie below */
 	LOCKMODE release;    /* by store_close; NoLock: the locks stay until the transaction ends */
 	int nindexes;
+	int deferred; /* index that store_insert leaves out, -1: none */
 	Relation indexes[MAX_INDEXES];
 	TupleTableSlot *slots[STORE_BATCH];
 	TupleTableSlot *read_slot;
@@ -249,6 +265,7 @@ typedef struct Ticket
 	bool joins;              /* delayed: the job joins its group's line when it is due */
 	int64 group_id; /* the group whose turn it is; job_id is the same. Of a job taken from a line: its group. 0: none */
 	int64 from_ord; /* of a group's: nobody stands in line before it */
+	TimestampTz since; /* the job could start from then on; 0: since it was made */
 	/* of a job taken from a line */
 	int64 ord;              /* its place there */
 	int64 turn_lease;       /* microseconds, where the consumer asks for none */
@@ -265,6 +282,7 @@ typedef struct LineRow
 	int32 attempt; /* counted so far */
 	int16 priority;
 	ItemPointerData job_tid; /* hint */
+	TimestampTz since;       /* it could start from then on, but for those before it; 0: since it was made */
 } LineRow;
 
 /* A ticket that nobody may take. */
@@ -304,6 +322,30 @@ typedef struct Lease
 	int64 session; /* liveness key of the holder's session; 0: none */
 } Lease;
 
+/* The job that has a unique key. */
+typedef struct UniqueHolder
+{
+	int64 job_id;
+	int16 priority;
+	bool until_started; /* the key is free when it starts */
+	bool mine;          /* made by this very transaction */
+} UniqueHolder;
+
+/* A key that is taken until a time without a job. */
+typedef struct UniqueWindow
+{
+	ItemPointerData tid;
+	int64 job_id; /* that had it */
+	TimestampTz until;
+} UniqueWindow;
+
+typedef enum UniqueLook
+{
+	UNIQUE_LOOK_FREE,
+	UNIQUE_LOOK_TAKEN,
+	UNIQUE_LOOK_BUSY
+} UniqueLook;
+
 typedef enum LeaseLock
 {
 	LEASE_KEY_SHARE,
@@ -316,6 +358,9 @@ extern StoreTable *store_open(JobqTable which);
 extern void store_close(StoreTable *t);
 extern TupleTableSlot *store_slot(StoreTable *t, int n);
 extern void store_insert(StoreTable *t, TupleTableSlot **slots, int n);
+extern bool store_insert_unique(StoreTable *t, int arbiter, TupleTableSlot *slot,
+								bool (*may_stay)(void *arg, TupleTableSlot *slot), void *arg);
+extern void store_enter_deferred(StoreTable *t, TupleTableSlot *slot, ItemPointer tid);
 extern TM_Result store_delete(StoreTable *t, ItemPointer tid, bool wait);
 extern TM_Result store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode,
 							bool wait);
@@ -334,6 +379,7 @@ typedef struct StoreScan
 	TupleTableSlot *slot;
 	StoreTable *table;
 } StoreScan;
+extern void store_make_read_slot(StoreTable *t);
 extern void store_scan_begin(StoreScan *scan, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys);
 extern bool store_scan_next(StoreScan *scan);
 extern void store_scan_end(StoreScan *scan);
@@ -380,11 +426,34 @@ extern TM_Result store_lease_lock(StoreTable *lease, Lease *row, LeaseLock lock,
 extern TM_Result store_lease_update(StoreTable *lease, Lease *row);
 extern void store_lease_read(TupleTableSlot *slot, Lease *row);
 extern bool store_lease_of_job(StoreTable *lease, Snapshot snapshot, int64 job_id, Lease *row, int *position);
+extern bool store_lease_of_group(StoreTable *lease, Snapshot snapshot, int64 group_id, Lease *row);
 extern void store_lease_scan(StoreScan *scan, StoreTable *lease, Snapshot snapshot, TimestampTz lo, TimestampTz hi);
+
+/* unique keys: store_unique.c */
+typedef struct UniqueLooks
+{
+	StoreTable *job;
+	SnapshotData dirty;
+	StoreScan scan;
+	bool open;
+	StoreScan range;
+	bool range_open;
+} UniqueLooks;
+
+extern void store_unique_begin(UniqueLooks *looks, StoreTable *job);
+extern void store_unique_end(UniqueLooks *looks);
+extern UniqueLook store_unique_look(UniqueLooks *looks, int32 queue_id, const text *key, bool wait,
+									UniqueHolder *holder);
+extern text *store_unique_next(UniqueLooks *looks, int32 queue_id, const text *from, const text *to);
+extern bool store_windows_exist(StoreTable *window);
+extern bool store_window_find(StoreTable *window, Snapshot snapshot, int32 queue_id, const text *key,
+							  UniqueWindow *row);
+extern void store_window_insert(StoreTable *window, int32 queue_id, const text *key, int64 job_id, TimestampTz until);
 
 /* failures and the ring of history tables */
 extern void store_failure_insert(int64 job_id, int attempt, TimestampTz at, const text *error);
 extern Datum store_failures_take(int64 job_id, bool *isnull);
+extern Datum store_failures_read(Snapshot snapshot, int64 job_id, bool *isnull, text **last_error, int32 *last_attempt);
 extern void store_failures_delete(int64 job_id);
 extern void store_failures_move(int64 from, int64 to, int shift);
 extern JobqTable store_history_table(TimestampTz expiry, TimestampTz now);
@@ -403,6 +472,13 @@ slot_value(TupleTableSlot *slot, int attnum)
 {
 	slot_getsomeattrs(slot, attnum);
 	return slot->tts_values[attnum - 1];
+}
+
+/* Since when the job of a ticket could start. */
+static inline TimestampTz
+store_ready_since(const Ticket *ticket, TupleTableSlot *job)
+{
+	return ticket->since != 0 ? ticket->since : (TimestampTz) DatumGetInt64(slot_value(job, Anum_job_created));
 }
 
 static inline void
@@ -428,6 +504,7 @@ typedef struct StoreWalk
 } StoreWalk;
 
 extern StoreTable *store_open_read(JobqTable which);
+extern bool store_in_hand(StoreTable *t, Snapshot snapshot, ItemPointer tid);
 extern void store_walk_begin(StoreWalk *walk, StoreTable *t, int index, Snapshot snapshot, ScanKey keys, int nkeys);
 extern bool store_walk_next(StoreWalk *walk, bool *visible);
 extern bool store_walk_back(StoreWalk *walk, bool *visible);

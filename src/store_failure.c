@@ -111,6 +111,39 @@ store_failures_take(int64 job_id, bool *isnull)
 	return result;
 }
 
+/*
+ * The same without deleting them: what the snapshot shows of them. *last_error: of the last one, in the current memory context, NULL: it
+ * has none; *last_attempt: its number.
+ */
+Datum
+store_failures_read(Snapshot snapshot, int64 job_id, bool *isnull, text **last_error, int32 *last_attempt)
+{
+	StoreTable *failure = store_open_read(TABLE_FAILURE);
+	JsonbParseState *state = NULL;
+	ScanKeyData key;
+	StoreScan scan;
+	Datum error;
+	bool no_error;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
+	store_scan_begin(&scan, failure, INDEX_FAILURE_JOB, snapshot, &key, 1);
+	while (store_scan_next(&scan))
+	{
+		if (state == NULL)
+			(void) pushJsonbValue(&state, WJB_BEGIN_ARRAY, NULL);
+		push_failure(&state, scan.slot);
+		*last_attempt = DatumGetInt32(slot_value(scan.slot, Anum_failure_attempt));
+		error = slot_datum(scan.slot, Anum_failure_error, &no_error);
+		*last_error = no_error ? NULL : DatumGetTextPCopy(error);
+	}
+	store_scan_end(&scan);
+	store_close(failure);
+	*isnull = state == NULL;
+	if (state == NULL)
+		return (Datum) 0;
+	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_ARRAY, NULL)));
+}
+
 /* Deletes a job's failed attempts. */
 void
 store_failures_delete(int64 job_id)

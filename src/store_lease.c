@@ -37,6 +37,14 @@ flat_array(const void *elements, int n, int size, Oid type)
 	return PointerGetDatum(array);
 }
 
+/* A row of jobq.lease that somebody has changed by hand. */
+static void
+malformed(void)
+{
+	ereport(ERROR, (errcode(ERRCODE_DATA_CORRUPTED), errmsg("malformed row in jobq.lease"),
+					errhint("SELECT * FROM jobq.verify() tells what else is wrong.")));
+}
+
 /* Elements of such an array, at most JOBQ_MAX_LEASE_JOBS; returns their number. */
 static int
 flat_elements(Datum datum, void *elements, int size)
@@ -45,7 +53,7 @@ flat_elements(Datum datum, void *elements, int size)
 	int n = ARR_NDIM(array) == 1 ? ARR_DIMS(array)[0] : 0;
 
 	if (n < 1 || n > JOBQ_MAX_LEASE_JOBS || ARR_HASNULL(array))
-		elog(ERROR, "malformed array in jobq.lease");
+		malformed();
 	memcpy(elements, ARR_DATA_PTR(array), n * size);
 	return n;
 }
@@ -115,7 +123,7 @@ store_lease_read(TupleTableSlot *slot, Lease *row)
 	row->group_id = isnull ? 0 : DatumGetInt64(datum);
 	datum = slot_datum(slot, Anum_lease_ords, &isnull);
 	if (isnull != (row->group_id == 0) || (!isnull && flat_elements(datum, row->ords, sizeof(int64)) != row->njobs))
-		elog(ERROR, "malformed row in jobq.lease");
+		malformed();
 	row->drain = DatumGetBool(slot_value(slot, Anum_lease_drain));
 	row->lane = DatumGetInt16(slot_value(slot, Anum_lease_lane));
 	datum = slot_datum(slot, Anum_lease_session, &isnull);
@@ -189,6 +197,28 @@ store_lease_of_job(StoreTable *lease, Snapshot snapshot, int64 job_id, Lease *ro
 			found = ids[i] == job_id;
 			*position = i;
 		}
+		if (found)
+			store_lease_read(slot, row);
+	}
+	store_heap_end(scan);
+	ExecDropSingleTupleTableSlot(slot);
+	return found;
+}
+
+/* The lease of a group. Reads the whole table. */
+bool
+store_lease_of_group(StoreTable *lease, Snapshot snapshot, int64 group_id, Lease *row)
+{
+	TupleTableSlot *slot = store_read_slot(lease);
+	TableScanDesc scan = store_heap_begin(lease, snapshot);
+	bool found = false;
+
+	while (!found && store_heap_next(scan, slot))
+	{
+		bool isnull;
+		Datum datum = slot_datum(slot, Anum_lease_group_id, &isnull);
+
+		found = !isnull && DatumGetInt64(datum) == group_id;
 		if (found)
 			store_lease_read(slot, row);
 	}

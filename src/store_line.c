@@ -22,6 +22,7 @@
 #include "utils/timestamp.h"
 
 #include "store.h"
+#include "timeutil.h"
 
 /* Fills an empty slot of store_slot(line, ..), which points into *row. ver: a new number. */
 void
@@ -34,12 +35,15 @@ store_line_fill(TupleTableSlot *slot, const LineRow *row, int64 ver)
 	slot_set(slot, Anum_line_attempt, Int32GetDatum(row->attempt));
 	slot_set(slot, Anum_line_priority, Int16GetDatum(row->priority));
 	slot_set(slot, Anum_line_job_tid, PointerGetDatum(&row->job_tid));
+	if (row->since != 0)
+		slot_set(slot, Anum_line_since, TimestampTzGetDatum(row->since));
 }
 
 void
 store_line_read(TupleTableSlot *slot, LineRow *row)
 {
 	slot_getallattrs(slot);
+	row->since = slot->tts_isnull[Anum_line_since - 1] ? 0 : DatumGetTimestampTz(slot->tts_values[Anum_line_since - 1]);
 	row->tid = slot->tts_tid;
 	row->group_id = DatumGetInt64(slot_value(slot, Anum_line_group_id));
 	row->ord = DatumGetInt64(slot_value(slot, Anum_line_ord));
@@ -243,8 +247,8 @@ store_group_rate(StoreTable *t, Snapshot snapshot, int32 queue_id, const text *k
 			*next_at = DatumGetTimestampTz(slot_value(walk.slot, Anum_group_rate_next_at));
 			*tid = walk.slot->tts_tid;
 		}
-		else if (store_walk_was_committed(&walk))
-			break; /* trimmed */
+		else if (DatumGetTimestampTz(store_walk_key(&walk, 3)) <= clock_now() && store_walk_was_committed(&walk))
+			break; /* trimmed, and so are those before it, or as good as that; one in the future may have been shortened */
 	}
 	store_walk_end(&walk);
 	return visible;

@@ -33,6 +33,8 @@ store_ready_fill(TupleTableSlot *slot, const Ticket *ticket)
 	}
 	else
 		slot_set(slot, Anum_ready_job_tid, PointerGetDatum(&ticket->job_tid));
+	if (ticket->since != 0)
+		slot_set(slot, Anum_ready_since, TimestampTzGetDatum(ticket->since));
 }
 
 /* The same for store_slot(delayed, ..). */
@@ -85,6 +87,9 @@ store_ticket_read(JobqTable which, TupleTableSlot *slot, Ticket *ticket)
 	ticket->from_ord = DatumGetInt64(slot_datum(slot, ready ? Anum_ready_from_ord : Anum_delayed_from_ord, &isnull));
 	if (isnull)
 		ticket->from_ord = PG_INT64_MIN;
+	ticket->since = 0;
+	if (ready && !slot->tts_isnull[Anum_ready_since - 1])
+		ticket->since = DatumGetTimestampTz(slot->tts_values[Anum_ready_since - 1]);
 	ticket->ord = ticket->turn_lease = 0;
 	ticket->turn_start = DT_NOBEGIN;
 

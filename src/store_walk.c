@@ -19,7 +19,9 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "access/transam.h"
+#include "access/xact.h"
 #include "executor/tuptable.h"
+#include "storage/procarray.h"
 #include "utils/rel.h"
 
 #include "compat.h"
@@ -44,6 +46,25 @@ store_open_read(JobqTable which)
 		t->nindexes++;
 	}
 	return t;
+}
+
+/* Whether another transaction that is still at work has deleted or locked a row that the snapshot shows. */
+bool
+store_in_hand(StoreTable *t, Snapshot snapshot, ItemPointer tid)
+{
+	TupleTableSlot *slot = store_read_slot(t);
+	bool in_hand = false;
+	bool isnull;
+
+	if (table_tuple_fetch_row_version(t->rel, tid, snapshot, slot))
+	{
+		TransactionId xmax = DatumGetTransactionId(slot_getsysattr(slot, MaxTransactionIdAttributeNumber, &isnull));
+
+		in_hand = TransactionIdIsNormal(xmax) && !TransactionIdIsCurrentTransactionId(xmax) &&
+				  TransactionIdIsInProgress(xmax);
+	}
+	ExecDropSingleTupleTableSlot(slot);
+	return in_hand;
 }
 
 /* Starts a walk over the entries that satisfy the keys, in key order; keys count the index's columns. */

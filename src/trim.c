@@ -320,6 +320,9 @@ trim_rates(void)
 	spi_end(&scope);
 }
 
+/* A dead letter that blocks its group stays until somebody has decided: unblock_group() may still want it. */
+#define NOT_BLOCKING "id NOT IN (SELECT h.dead_job FROM jobq.held h WHERE h.dead_job IS NOT NULL)"
+
 typedef struct DeadQueue
 {
 	int32 id;
@@ -332,9 +335,9 @@ static int
 dead_queues(DeadQueue **queues)
 {
 	static SpiStatement statement = {
-		.sql =
-			"SELECT q.id, q.keep_dead, (SELECT d.died FROM jobq.dead d WHERE d.queue_id = q.id ORDER BY d.died LIMIT 1)"
-			" FROM jobq.queue q WHERE q.keep_dead IS NOT NULL",
+		.sql = "SELECT q.id, q.keep_dead, (SELECT d.died FROM jobq.dead d WHERE d.queue_id = q.id AND " NOT_BLOCKING
+			   " ORDER BY d.died LIMIT 1)"
+			   " FROM jobq.queue q WHERE q.keep_dead IS NOT NULL",
 		.result = SPI_OK_SELECT};
 	SpiScope scope;
 	int n;
@@ -362,13 +365,13 @@ dead_queues(DeadQueue **queues)
 static void
 trim_dead(void)
 {
-	static SpiStatement delete_dead = {
-		.sql =
-			"DELETE FROM jobq.dead WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.dead"
-			" WHERE queue_id = $3 AND died < $1 AND died >= $2 ORDER BY died LIMIT 1000 FOR UPDATE SKIP LOCKED)) RETURNING died",
-		.result = SPI_OK_DELETE_RETURNING,
-		.nargs = 3,
-		.argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
+	static SpiStatement delete_dead = {.sql = "DELETE FROM jobq.dead WHERE ctid = ANY (ARRAY(SELECT ctid FROM jobq.dead"
+											  " WHERE queue_id = $3 AND died < $1 AND died >= $2 AND " NOT_BLOCKING
+											  " ORDER BY died LIMIT 1000 FOR UPDATE SKIP LOCKED))"
+											  " RETURNING died",
+									   .result = SPI_OK_DELETE_RETURNING,
+									   .nargs = 3,
+									   .argtypes = {TIMESTAMPTZOID, TIMESTAMPTZOID, INT4OID}};
 	DeadQueue *queues;
 	int n;
 	TimestampTz now = clock_now();

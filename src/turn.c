@@ -18,6 +18,7 @@
 #include "utils/timestamp.h"
 
 #include "debug.h"
+#include "event.h"
 #include "timeutil.h"
 #include "turn.h"
 #include "xact.h"
@@ -154,6 +155,7 @@ turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int 
 		jobs[n].job_tid = row.job_tid;
 		jobs[n].group_id = ticket->group_id;
 		jobs[n].ord = row.ord;
+		jobs[n].since = row.since;
 		jobs[n].turn_lease = settings.lease;
 		jobs[n].turn_start = settings.gap > 0 ? now : DT_NOBEGIN;
 		n++;
@@ -219,6 +221,7 @@ take_held(StoreTable *table, QueueInfo *queue, const text *key, HeldRow *held)
 
 	if (store_delete(table, &held->tid, true) != TM_Ok)
 		return false;
+	xact_count(queue, COUNT_GROUPS_HELD, -1);
 	line_let_go(queue, key, held->group_id, &after);
 	return true;
 }
@@ -234,8 +237,9 @@ turn_unblock(QueueInfo *queue, const text *key, int64 dead_job, HeldRow *held)
 	table = store_open(TABLE_HELD);
 	taken = find_held(table, queue, key, held) && held->blocked && (dead_job == 0 || held->dead_job == dead_job) &&
 			take_held(table, queue, key, held);
-
 	store_close(table);
+	if (taken)
+		event_group(queue, EVENT_GROUP_UNBLOCKED, key, held->dead_job);
 	return taken;
 }
 
@@ -299,7 +303,9 @@ put_back(TurnEnd *e, int p, TupleTableSlot *job, int32 attempt)
 	row.attempt = attempt;
 	row.priority = DatumGetInt16(slot_value(job, Anum_job_priority));
 	row.job_tid = job->tts_tid;
+	row.since = e->retire->now;
 	line_put_back(e->queue, e->key, &row);
+	retire_waits(job);
 }
 
 /* The running job of the turn has failed. As retire_fail, and FAIL_BLOCKED where the group waits for its dead job. */
@@ -341,6 +347,8 @@ turn_return(TurnEnd *e, int p, TupleTableSlot *job, const Attempt *attempt, Time
 		return;
 	}
 	put_back(e, p, job, attempt->attempt - 1);
+	event_job(e->queue, EVENT_WAITING, job, attempt->attempt - 1,
+			  not_before > e->retire->now ? not_before - e->retire->now : EVENT_NO_DELAY, NULL);
 	e->after.not_before = Max(e->after.not_before, not_before);
 }
 
@@ -348,6 +356,11 @@ turn_return(TurnEnd *e, int p, TupleTableSlot *job, const Attempt *attempt, Time
 void
 turn_over(TurnEnd *e)
 {
+	/* a turn without a token was no lease */
+	if (e->lease->token != 0)
+		xact_count(e->queue, COUNT_GROUPS_LEASED, -1);
+	if (e->lease->token != 0 && e->lease->drain)
+		xact_count(e->queue, COUNT_GROUPS_MIGRATING, -1);
 	if (e->key == NULL)
 		e->key = key_of_group(e->lease->group_id); /* all its jobs were deleted by hand */
 	if (e->key)

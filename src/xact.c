@@ -15,18 +15,20 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "miscadmin.h"
 #include "storage/lmgr.h"
+#include "utils/builtins.h"
 #include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/timestamp.h"
 
+#include "alert.h"
 #include "cursor.h"
-#include "guc.h"
+#include "flush.h"
 #include "pending.h"
+#include "wake.h"
+#include "times.h"
 #include "xact.h"
 
 /* Changes of one queue. */
@@ -40,9 +42,13 @@ typedef struct PendingQueue
 	bool dropping;   /* raised slot->dropping */
 	bool dropped;    /* its row is deleted */
 	bool notify;
+	int32 alert_dead; /* 0: no alarm */
+	int64 alert_interval;
 	int made;        /* tickets made ready */
+	int reserved;    /* of slot->reserved */
 	TimestampTz due; /* earliest delayed ticket made */
 	int64 counts[NUM_COUNTERS];
+	PendingTimes times[NUM_TIMES];
 } PendingQueue;
 
 /* Sequence numbers of one lane and priority: made (announced at commit) or taken (announced at abort). */
@@ -88,15 +94,6 @@ static TimestampTz lease_until =
 static bool dequeued = false;
 static Oid register_ext = InvalidOid;
 
-/* objsubid of the lock; those of admin.c are others */
-#define LOCK_COMMITS 3
-
-/* For the choice of an asynchronous commit. */
-static XLogRecPtr last_end = InvalidXLogRecPtr;
-static bool only_ours = false;
-static bool must_flush = false;
-static int saved_synchronous_commit = -1;
-
 static void
 forget_all(void)
 {
@@ -107,7 +104,6 @@ forget_all(void)
 	lease_until = DT_NOEND;
 	dequeued = false;
 	register_ext = InvalidOid;
-	must_flush = false;
 }
 
 /* The entry of this subtransaction for a queue, made when there is none. */
@@ -128,6 +124,8 @@ pending_queue(QueueInfo *queue)
 	p->slot = queue->slot;
 	p->queue_id = queue->id;
 	p->notify = queue->notify;
+	p->alert_dead = queue->alert_dead;
+	p->alert_interval = queue->alert_dead_interval;
 	p->due = DT_NOEND;
 	return p;
 }
@@ -168,13 +166,8 @@ pending_range(QueueInfo *queue, int lane, int priority, bool took, int64 lo, int
 void
 xact_verb_begin(DbSlot *verb_db)
 {
-	if (!active)
-	{
-		active = true;
-		only_ours = XLogRecPtrIsInvalid(XactLastRecEnd);
-	}
-	else if (XactLastRecEnd != last_end)
-		only_ours = false;
+	flush_verb_begin(!active);
+	active = true;
 	db = verb_db;
 }
 
@@ -185,9 +178,7 @@ xact_verb_begin(DbSlot *verb_db)
 void
 xact_verb_end(bool may_be_lost)
 {
-	if (!may_be_lost)
-		must_flush = true;
-	last_end = XactLastRecEnd;
+	flush_verb_end(may_be_lost);
 	CommandCounterIncrement();
 }
 
@@ -202,6 +193,37 @@ xact_count(QueueInfo *queue, JobqCounter counter, int64 delta)
 		p->enqueued = true;
 }
 
+/* Notes a change of what this transaction holds of slot->reserved. */
+void
+xact_reserved(QueueInfo *queue, int n)
+{
+	pending_queue(queue)->reserved += n;
+}
+
+/* How many jobs of a queue this transaction makes active, less those it ends; *reserved: what it holds of slot->reserved. */
+int64
+xact_active(QueueInfo *queue, int64 *reserved)
+{
+	int64 active = 0;
+
+	*reserved = 0;
+	for (int i = 0; i < queues.n; i++)
+	{
+		if (QUEUE(i)->queue_id != queue->id)
+			continue;
+		active += QUEUE(i)->counts[COUNT_ACTIVE];
+		*reserved += QUEUE(i)->reserved;
+	}
+	return active;
+}
+
+/* Notes how long something took, put into a histogram at commit. */
+void
+xact_time(QueueInfo *queue, JobqTime what, int64 usecs)
+{
+	times_add(&pending_queue(queue)->times[what], usecs);
+}
+
 /* Notes n tickets made ready, their sequence numbers within lo..hi. */
 void
 xact_made_ready(QueueInfo *queue, int lane, int priority, int64 lo, int64 hi, int n)
@@ -209,6 +231,7 @@ xact_made_ready(QueueInfo *queue, int lane, int priority, int64 lo, int64 hi, in
 	PendingQueue *p = pending_queue(queue);
 
 	p->made = p->made > PG_INT32_MAX - n ? PG_INT32_MAX : p->made + n;
+	p->counts[COUNT_GROUPS_READY] += lane >= LANE_GROUP ? n : 0;
 	pending_range(queue, lane, priority, false, lo, hi, n);
 }
 
@@ -233,6 +256,8 @@ void
 xact_took_ready(QueueInfo *queue, int lane, int priority, int64 seq)
 {
 	pending_range(queue, lane, priority, true, seq, seq, 1);
+	if (lane >= LANE_GROUP)
+		xact_count(queue, COUNT_GROUPS_READY, -1);
 }
 
 /* Notes a job given to a worker (or taken to count its rollbacks): a commit forgets its rollbacks, an abort counts one more. */
@@ -263,11 +288,12 @@ xact_made_lease(TimestampTz until)
 
 /* Notes that (job, token) is completed, for a caller who will have lost the answer. */
 void
-xact_done(int64 job_id, int64 token)
+xact_done(QueueInfo *queue, int64 job_id, int64 token)
 {
 	PendingJob *p = list_add(&jobs);
 
 	p->subid = GetCurrentSubTransactionId();
+	p->queue_id = queue->id;
 	p->job_id = job_id;
 	p->token = token;
 }
@@ -280,16 +306,6 @@ xact_done_here(int64 job_id, int64 token)
 		if (JOB(i)->job_id == job_id && JOB(i)->token == token && token != 0)
 			return true;
 	return false;
-}
-
-/*
- * Locks a queue against the commits of who enqueued to it. Those take ShareLock before they commit; a drop takes ExclusiveLock before
- * it looks at the jobs, and so sees those of every commit it did not hold up. Until the transaction ends.
- */
-void
-xact_lock_queue(int32 queue_id, LOCKMODE mode)
-{
-	LockDatabaseObject(meta_table_oid(TABLE_QUEUE), (Oid) queue_id, LOCK_COMMITS, mode);
 }
 
 /* Notes that a queue is dropped; its slot is freed at commit. */
@@ -306,24 +322,6 @@ xact_register_database(Oid ext_oid)
 	active = true;
 	register_ext = ext_oid;
 	db = shmem_db(MyDatabaseId, ext_oid);
-}
-
-/* Whether the last recount's snapshot shows this transaction. Caller holds count_lock. */
-static bool
-recount_sees(FullTransactionId full)
-{
-	TransactionId xid = XidFromFullTransactionId(full);
-
-	if (db->recount_id == 0 || U64FromFullTransactionId(full) >= db->recount_next_xid)
-		return false;
-	if (TransactionIdPrecedes(xid, db->recount_xmin))
-		return true;
-	if (TransactionIdFollowsOrEquals(xid, db->recount_xmax))
-		return false;
-	for (int i = 0; i < db->recount_nxids; i++)
-		if (db->recount_xids[i] == xid)
-			return false;
-	return true;
 }
 
 /* Applies one queue's changes; seen: the last recount's snapshot shows them. True: its scheduler has something to do. */
@@ -344,6 +342,10 @@ apply_queue(PendingQueue *p, bool seen)
 
 		for (int i = counted ? NUM_GAUGES : 0; i < NUM_COUNTERS; i++)
 			slot->counts[i] += p->counts[i];
+		for (int i = 0; i < NUM_TIMES; i++)
+			times_apply(&slot->times[i], &p->times[i]);
+		slot->reserved -= p->reserved;
+		p->reserved = 0;
 		if (db->recounting && !seen)
 			for (int i = 0; i < NUM_GAUGES; i++)
 				slot->recount[i] += p->counts[i];
@@ -358,26 +360,15 @@ apply_queue(PendingQueue *p, bool seen)
 			wake_scheduler = true; /* not known: the scheduler has not looked yet */
 		if (p->notify && p->made > 0 && !slot->notify_pending)
 			slot->notify_pending = wake_scheduler = true;
+		if (p->alert_dead > 0 && alert_check(slot, p->alert_dead, p->alert_interval, p->counts[TOTAL_DEAD],
+											 GetCurrentTransactionStopTimestamp()))
+			db->alarms = wake_scheduler = true;
 	}
 	SpinLockRelease(&slot->mutex);
 	/* sleepers wait until their queue's next due time: it has moved */
 	if (wake_all && pg_atomic_read_u32(&slot->waiters) > 0)
 		ConditionVariableBroadcast(&slot->wake);
 	return wake_scheduler;
-}
-
-static void
-wake_waiters(QueueSlot *slot, int n)
-{
-	uint32 waiters = pg_atomic_read_u32(&slot->waiters);
-
-	if (waiters == 0)
-		return;
-	if (n >= waiters)
-		ConditionVariableBroadcast(&slot->wake);
-	else
-		while (n-- > 0)
-			ConditionVariableSignal(&slot->wake);
 }
 
 static void
@@ -389,7 +380,7 @@ announce_range(PendingRange *p)
 	{
 		cursor_announce(slot, p->lane, p->priority, p->lo, p->hi);
 		if (p->took)
-			wake_waiters(slot, p->n);
+			wake_waiters(db, slot, p->n);
 	}
 }
 
@@ -402,7 +393,7 @@ apply_queues(FullTransactionId xid)
 
 	/* shared: appliers do not disturb each other, only a recount's two ends do */
 	LWLockAcquire(&db->count_lock, LW_SHARED);
-	seen = recount_sees(xid);
+	seen = shmem_recount_sees(db, xid);
 	for (int i = 0; i < queues.n; i++)
 		wake |= apply_queue(QUEUE(i), seen);
 	LWLockRelease(&db->count_lock);
@@ -436,7 +427,7 @@ at_commit(void)
 	for (int i = 0; i < jobs.n; i++)
 	{
 		if (JOB(i)->token != 0)
-			shmem_done_remember(MyDatabaseId, JOB(i)->job_id, JOB(i)->token);
+			shmem_done_remember(MyDatabaseId, JOB(i)->queue_id, JOB(i)->job_id, JOB(i)->token);
 		else if (pg_atomic_read_u32(&jobq_shared->nrollbacks) > 0)
 			shmem_rollback_clear(MyDatabaseId, JOB(i)->job_id, PG_INT32_MAX);
 	}
@@ -444,8 +435,11 @@ at_commit(void)
 		if (!RANGE(i)->took)
 			announce_range(RANGE(i));
 	for (int i = 0; i < queues.n; i++)
+		if (QUEUE(i)->slot && QUEUE(i)->slot->limited && QUEUE(i)->counts[COUNT_ACTIVE] < 0)
+			wake_limited(db, QUEUE(i)->slot, -QUEUE(i)->counts[COUNT_ACTIVE]);
+	for (int i = 0; i < queues.n; i++)
 		if (QUEUE(i)->made > 0 && QUEUE(i)->slot)
-			wake_waiters(QUEUE(i)->slot, QUEUE(i)->made);
+			wake_waiters(db, QUEUE(i)->slot, QUEUE(i)->made);
 	if (OidIsValid(register_ext))
 	{
 		/* what kept earlier schedulers from running is over */
@@ -505,6 +499,20 @@ leave_counts(int first)
 	}
 }
 
+/* What was reserved and not taken, or taken and rolled back. */
+static void
+limit_given_back(PendingQueue *p)
+{
+	QueueSlot *slot = p->slot;
+
+	SpinLockAcquire(&slot->mutex);
+	if (slot->queue_id == p->queue_id && slot->db_oid == MyDatabaseId)
+		slot->reserved -= p->reserved;
+	SpinLockRelease(&slot->mutex);
+	wake_limited(db, slot, p->reserved);
+	p->reserved = 0;
+}
+
 /* Takes back what this transaction raised in the slots, from the given entry on. */
 static void
 leave_slots(int first)
@@ -517,6 +525,8 @@ leave_slots(int first)
 		if (p->dropping && p->slot->queue_id == p->queue_id && p->slot->db_oid == MyDatabaseId)
 			pg_atomic_write_u32(&p->slot->dropping, 0);
 		p->dropping = false;
+		if (p->reserved != 0)
+			limit_given_back(p);
 	}
 }
 
@@ -542,30 +552,21 @@ xact_begin_drop(QueueInfo *queue)
 	}
 }
 
-static int
-compare_ids(const void *a, const void *b)
-{
-	int32 x = *(const int32 *) a;
-	int32 y = *(const int32 *) b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* Waits for drops under way and holds off later ones, for all queues that this transaction enqueued to, in the order of their ids. */
 static void
 lock_enqueued(void)
 {
-	int32 *ids = palloc(Max(queues.n, 1) * sizeof(int32));
-	int n = 0;
+	List *ids = NIL;
+	ListCell *lc;
 
 	for (int i = 0; i < queues.n; i++)
 		if (QUEUE(i)->enqueued)
-			ids[n++] = QUEUE(i)->queue_id;
-	qsort(ids, n, sizeof(int32), compare_ids);
-	for (int i = 0; i < n; i++)
-		if (i == 0 || ids[i] != ids[i - 1])
-			xact_lock_queue(ids[i], ShareLock);
-	pfree(ids);
+			ids = lappend_oid(ids, (Oid) QUEUE(i)->queue_id);
+	list_sort(ids, list_oid_cmp);
+	list_deduplicate_oid(ids);
+	foreach (lc, ids)
+		xact_lock_queue((int32) lfirst_oid(lc), ShareLock);
+	list_free(ids);
 }
 
 /*
@@ -597,17 +598,6 @@ before_commit(bool prepare)
 }
 
 static void
-choose_asynchronous_commit(void)
-{
-	if (jobq_async_dequeue && only_ours && !must_flush && XactLastRecEnd == last_end &&
-		synchronous_commit > SYNCHRONOUS_COMMIT_OFF)
-	{
-		saved_synchronous_commit = synchronous_commit;
-		synchronous_commit = SYNCHRONOUS_COMMIT_OFF;
-	}
-}
-
-static void
 xact_callback(XactEvent event, void *arg)
 {
 	if (!active)
@@ -618,7 +608,7 @@ xact_callback(XactEvent event, void *arg)
 			before_commit(false);
 			if (xact_precommit)
 				xact_precommit(false);
-			choose_asynchronous_commit();
+			flush_choose();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
 			if (dequeued)
@@ -644,17 +634,13 @@ xact_callback(XactEvent event, void *arg)
 			forget_all();
 			break;
 		case XACT_EVENT_COMMIT:
-			if (saved_synchronous_commit >= 0)
-				synchronous_commit = saved_synchronous_commit;
-			saved_synchronous_commit = -1;
+			flush_restore();
 			at_commit();
 			leave_slots(0);
 			forget_all();
 			break;
 		case XACT_EVENT_ABORT:
-			if (saved_synchronous_commit >= 0)
-				synchronous_commit = saved_synchronous_commit;
-			saved_synchronous_commit = -1;
+			flush_restore();
 			if (db)
 				at_abort(0, 0);
 			leave_slots(0);

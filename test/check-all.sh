@@ -20,7 +20,7 @@ export LC_ALL=C.UTF-8
 
 . test/lib/server.sh
 
-ALL_SUITES="lint model regress isolation pgtap tap oracle stress groups_stress docs demo demo-groups"
+ALL_SUITES="lint model regress isolation pgtap tap cron oracle stress groups_stress docs clients demo demo-groups demo-inside"
 passed=0
 failed=0
 failures=()
@@ -40,9 +40,12 @@ scripts_of()
 		groups_stress) echo "600 test/stress/run.sh --groups" ;;
 		soak) echo "7200 test/stress/run.sh --jobs 100000" ;;
 		groups-soak) echo "3600 test/stress/run.sh --groups --workers 48 --producers 15 --groups-count 5000 --seconds 600 --pace 300" ;;
+		cron) echo "300 test/cron/run.sh" ;;
 		docs) echo "300 test/ci/doc-examples.sh" ;;
+		clients) echo "1200 test/clients/run.sh" ;;
 		demo) echo "300 test/demo.sh" ;;
 		demo-groups) echo "300 test/demo-groups.sh 200" ;;
+		demo-inside) echo "300 test/demo-inside.sh 600" ;;
 	esac
 }
 
@@ -339,7 +342,7 @@ for arg in "$@"; do
 		regress | isolation | pgtap | tap)
 			suite_"$suite" "$pattern"
 			;;
-		lint | model | model-soak | oracle | stress | groups_stress | soak | groups-soak | docs | demo | demo-groups)
+		lint | model | model-soak | cron | oracle | stress | groups_stress | soak | groups-soak | docs | clients | demo | demo-groups | demo-inside)
 			read -r _ script _ <<<"$(scripts_of "$suite")"
 			[ -e "$script" ] || continue
 			suite_script "$suite"

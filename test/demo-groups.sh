@@ -20,6 +20,8 @@ failed=0
 
 bash test/lib/install-deps.sh demo
 . test/lib/server.sh
+. test/lib/demo.sh
+demo_width=62
 
 # Ends the workers at once; each leads a process group, with its psql in it.
 kill_workers()
@@ -28,36 +30,6 @@ kill_workers()
 	for pid in "${pids[@]}" "${stopped[@]}"; do
 		kill -KILL -- "-$pid" 2>/dev/null || true
 	done
-}
-
-leave()
-{
-	local rc=$?
-	trap '' INT TERM HUP
-	kill_workers
-	wait 2>/dev/null || true
-	jobq_cleanup || true
-	exit "$rc"
-}
-
-say()
-{
-	printf '\n== %s\n' "$*"
-}
-
-# One line of the table at the end; with a third argument, what it must be.
-line()
-{
-	local verdict=
-	if [ $# -ge 3 ]; then
-		if [ "$2" = "$3" ]; then
-			verdict=ok
-		else
-			verdict="WRONG, wanted $3"
-			failed=1
-		fi
-	fi
-	printf '  %-62s %7s  %s\n' "$1" "$2" "$verdict"
 }
 
 # Sets "now" to the microseconds since the start.
@@ -140,12 +112,7 @@ wake_up()
 	done
 }
 
-say 'a server of its own, with jobq built and installed in it'
-jobq_tmp
-trap leave EXIT
-jobq_start max_connections=30 jit=off
-jobq_sql 'CREATE EXTENSION jobq'
-jobq_sql "SELECT version()" | cut -d, -f1
+demo_server max_connections=30
 jobq_sql "SELECT FROM jobq.create_queue('orders', group_lease => '1 s', max_attempts => 100)"
 jobq_sql "
 	-- what the steps do, in the transaction that completes them
@@ -260,8 +227,4 @@ line 'workers that stopped well' "$stopped_well" "$workers"
 line 'rows of jobq.verify()' "$(jobq_sql 'SELECT count(*) FROM jobq.verify()')" 0
 line 'seconds' "$(awk -v t="$took" 'BEGIN { printf "%.1f", t / 1e6 }')"
 line 'jobs per second, 10 to 20 ms of work in each' "$((orders * 4 * 1000000 / took))"
-if ((failed)); then
-	echo
-	echo 'something is wrong'
-	exit 1
-fi
+demo_verdict

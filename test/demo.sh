@@ -18,45 +18,7 @@ failed=0
 
 bash test/lib/install-deps.sh demo
 . test/lib/server.sh
-
-# Ends the workers at once; each leads a process group, with its psql and its sha256sum in it.
-kill_workers()
-{
-	local pid
-	for pid in "${pids[@]}"; do
-		kill -KILL -- "-$pid" 2>/dev/null || true
-	done
-}
-
-leave()
-{
-	local rc=$?
-	trap '' INT TERM HUP
-	kill_workers
-	wait 2>/dev/null || true
-	jobq_cleanup || true
-	exit "$rc"
-}
-
-say()
-{
-	printf '\n== %s\n' "$*"
-}
-
-# One line of the table at the end; with a third argument, what it must be.
-line()
-{
-	local verdict=
-	if [ $# -ge 3 ]; then
-		if [ "$2" = "$3" ]; then
-			verdict=ok
-		else
-			verdict="WRONG, wanted $3"
-			failed=1
-		fi
-	fi
-	printf '  %-42s %9s  %s\n' "$1" "$2" "$verdict"
-}
+. test/lib/demo.sh
 
 # The files to hash, one path a line. Left out: what cannot be read, is larger than the short lease of the demo is good
 # for, or has a name that is no line of UTF-8.
@@ -103,12 +65,7 @@ kill_one()
 	echo "          kill -9 of $victim and its psql, $(wc -l <"$JOBQ_TMP/held") jobs in its hands"
 }
 
-say 'a server of its own, with jobq built and installed in it'
-jobq_tmp
-trap leave EXIT
-jobq_start max_connections=20 jit=off
-jobq_sql 'CREATE EXTENSION jobq'
-jobq_sql "SELECT version()" | cut -d, -f1
+demo_server max_connections=20
 jobq_sql "SELECT FROM jobq.create_queue('demo', max_attempts => 3, lease => '3 s', backoff => 'exponential_jitter', backoff_base => '300 ms')"
 
 list_files "$folder" >"$JOBQ_TMP/paths"
@@ -217,8 +174,4 @@ line 'workers that stopped well' "$stopped_well" "$((workers - 1))"
 line 'rows of jobq.verify()' "$(jobq_sql 'SELECT count(*) FROM jobq.verify()')" 0
 line 'seconds to the last hash' "$seconds"
 line 'jobs per second (a new sha256sum for each)' "$(awk -v n="$completed" -v s="$seconds" 'BEGIN { printf "%d", n / s }')"
-if ((failed)); then
-	echo
-	echo 'something is wrong'
-	exit 1
-fi
+demo_verdict

@@ -29,7 +29,12 @@ CREATE TABLE jobq.queue (
 	group_rate_interval interval NOT NULL DEFAULT '1 s',
 	group_lease         interval,
 	isolate_above       int,
-	created             timestamptz NOT NULL DEFAULT now()
+	created             timestamptz NOT NULL DEFAULT now(),
+	events              text[],
+	alert_dead          int,
+	alert_dead_interval interval,
+	limit_name          text COLLATE "C",
+	ageing              boolean NOT NULL DEFAULT false
 );
 COMMENT ON TABLE jobq.queue IS 'One row per queue: its settings. Change it with alter_queue(); any change reaches every session through the trigger.';
 
@@ -47,13 +52,15 @@ CREATE TABLE jobq.job (
 	group_key    text COLLATE "C",
 	unique_key   text COLLATE "C",
 	payload      jsonb NOT NULL,
-	headers      jsonb
+	headers      jsonb,
+	unique_started boolean,
+	unique_until   timestamptz
 );
 CREATE UNIQUE INDEX job_pkey ON jobq.job (id);
 ALTER TABLE jobq.job ADD PRIMARY KEY USING INDEX job_pkey;
-CREATE UNIQUE INDEX job_unique_key ON jobq.job (queue_id, unique_key) WHERE unique_key IS NOT NULL;
-CREATE INDEX job_expires ON jobq.job (expires) WHERE expires IS NOT NULL;
-COMMENT ON TABLE jobq.job IS 'One row per live job, written once by enqueue and deleted when the job ends.';
+CREATE UNIQUE INDEX job_unique_key ON jobq.job (queue_id, unique_key) WHERE unique_key IS NOT NULL AND unique_started IS NOT TRUE;
+CREATE INDEX job_expires ON jobq.job (expires, id) WHERE expires IS NOT NULL;
+COMMENT ON TABLE jobq.job IS 'One row per live job, written once by enqueue and deleted when the job ends. Its row is its claim on its unique_key. unique_started: not null where the key is free from the first start on; the row is written anew then.';
 
 CREATE TABLE jobq.ready (
 	seq      bigint NOT NULL,
@@ -64,7 +71,8 @@ CREATE TABLE jobq.ready (
 	priority smallint NOT NULL,
 	job_tid  tid,
 	group_id bigint,
-	from_ord bigint
+	from_ord bigint,
+	since    timestamptz
 );
 CREATE INDEX ready_scan ON jobq.ready (queue_id, lane, priority, seq);
 CREATE INDEX ready_job ON jobq.ready (job_id) WHERE lane <> 1;
@@ -129,7 +137,8 @@ CREATE TABLE jobq.line (
 	job_id   bigint NOT NULL,
 	attempt  int NOT NULL,
 	priority smallint NOT NULL,
-	job_tid  tid NOT NULL
+	job_tid  tid NOT NULL,
+	since    timestamptz
 );
 CREATE INDEX line_order ON jobq.line (group_id, ord, ver DESC);
 CREATE INDEX line_job ON jobq.line (job_id);
@@ -207,7 +216,8 @@ CREATE TABLE jobq.dead (
 	unique_key   text COLLATE "C",
 	payload      jsonb NOT NULL,
 	headers      jsonb,
-	failures     jsonb
+	failures     jsonb,
+	unique_started boolean
 );
 CREATE UNIQUE INDEX dead_pkey ON jobq.dead (id);
 ALTER TABLE jobq.dead ADD PRIMARY KEY USING INDEX dead_pkey;
@@ -287,12 +297,22 @@ CREATE TABLE jobq.resource_fence (
 );
 COMMENT ON TABLE jobq.resource_fence IS 'Highest token seen per resource, kept by fence().';
 
+CREATE TABLE jobq.once_record (
+	key     text COLLATE "C" PRIMARY KEY,
+	created timestamptz NOT NULL,
+	expires timestamptz NOT NULL,
+	done    timestamptz,
+	result  jsonb
+);
+CREATE INDEX once_record_expires ON jobq.once_record (expires);
+COMMENT ON TABLE jobq.once_record IS 'One row per key of once(), until expires; done and result are what once_done() stored.';
+
 DO $do$
 DECLARE
 	obj text;
 BEGIN
 	FOREACH obj IN ARRAY ARRAY['queue', 'queue_id_seq', 'job', 'job_block_seq', 'ready', 'delayed', 'lease', 'failure', 'dead',
-		'job_group', 'line', 'held', 'group_setting', 'group_rate', 'drain', 'origin', 'token_block_seq', 'token_base', 'token_generation', 'token_system', 'resource_fence'] LOOP
+		'job_group', 'line', 'held', 'group_setting', 'group_rate', 'drain', 'origin', 'token_block_seq', 'token_base', 'token_generation', 'token_system', 'resource_fence', 'once_record'] LOOP
 		EXECUTE pg_catalog.format('SELECT pg_catalog.pg_extension_config_dump(%L, %L)', 'jobq.' || obj, '');
 	END LOOP;
 	-- Rows come and go at the rate of the jobs: vacuum early, at full speed, and leave no page half empty on purpose.

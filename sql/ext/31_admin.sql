@@ -6,7 +6,9 @@ CREATE FUNCTION jobq.create_queue(name text, max_attempts int DEFAULT 3, lease i
 	rate_burst int DEFAULT NULL, keep_completed interval DEFAULT '1 day', keep_dead interval DEFAULT '30 days',
 	dead_letter_queue text DEFAULT NULL, max_payload_bytes int DEFAULT 262144, notify boolean DEFAULT false, on_retry text DEFAULT 'hold',
 	on_dead text DEFAULT 'block', group_rate_limit int DEFAULT NULL, group_rate_interval interval DEFAULT '1 s',
-	group_lease interval DEFAULT NULL, isolate_above int DEFAULT NULL)
+	group_lease interval DEFAULT NULL, isolate_above int DEFAULT NULL, events text[] DEFAULT NULL, alert_dead int DEFAULT NULL,
+	alert_dead_interval interval DEFAULT NULL,
+	limit_name text DEFAULT NULL, ageing boolean DEFAULT false)
 	RETURNS boolean LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_create_queue';
 CREATE FUNCTION jobq.alter_queue(name text, max_attempts int DEFAULT NULL, lease interval DEFAULT NULL, timeout interval DEFAULT NULL,
 	backoff text DEFAULT NULL, backoff_base interval DEFAULT NULL, backoff_cap interval DEFAULT NULL,
@@ -14,7 +16,9 @@ CREATE FUNCTION jobq.alter_queue(name text, max_attempts int DEFAULT NULL, lease
 	rate_burst int DEFAULT NULL, keep_completed interval DEFAULT NULL, keep_dead interval DEFAULT NULL,
 	dead_letter_queue text DEFAULT NULL, max_payload_bytes int DEFAULT NULL, notify boolean DEFAULT NULL, on_retry text DEFAULT NULL,
 	on_dead text DEFAULT NULL, group_rate_limit int DEFAULT NULL, group_rate_interval interval DEFAULT NULL,
-	group_lease interval DEFAULT NULL, isolate_above int DEFAULT NULL, reset text[] DEFAULT '{}')
+	group_lease interval DEFAULT NULL, isolate_above int DEFAULT NULL, events text[] DEFAULT NULL, alert_dead int DEFAULT NULL,
+	alert_dead_interval interval DEFAULT NULL,
+	limit_name text DEFAULT NULL, ageing boolean DEFAULT NULL, reset text[] DEFAULT '{}')
 	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_alter_queue';
 CREATE FUNCTION jobq.rename_queue(name text, new_name text)
 	RETURNS void LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_rename_queue';

@@ -1,18 +1,25 @@
--- Views: plain SELECTs over the tables; they lock nothing and write nothing. They read with their owner's rights.
+-- Views: plain SELECTs over the tables; they lock nothing and write nothing. They read with their owner's rights, and show what the
+-- current user may see; a barrier keeps functions in a query from looking at the rest.
 -- A job's state is the table that holds its ticket, or its place in a line, so one snapshot shows every job exactly once.
 
 -- Counts out of shared memory; no table is counted unless they are not known there yet.
 CREATE FUNCTION jobq.queue_counts()
 	RETURNS TABLE (queue_id int, ready bigint, delayed bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint,
 		failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint,
+		expired_total bigint,
 		oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)
 	LANGUAGE C ROWS 20 AS 'MODULE_PATHNAME', 'jobq_queue_counts';
+
+-- Leases that the current user may know of, and how many live jobs each has.
+CREATE FUNCTION jobq.lease_counts()
+	RETURNS TABLE (queue_id int, worker text, started timestamptz, lease_until timestamptz, drain boolean, jobs int)
+	LANGUAGE C STABLE ROWS 20 AS 'MODULE_PATHNAME', 'jobq_lease_counts';
 
 -- Jobs get their place in a group's line at commit. Until then only the transaction that brought them knows of them, and shows them by this.
 CREATE FUNCTION jobq.joining()
 	RETURNS SETOF bigint LANGUAGE C STABLE ROWS 1 AS 'MODULE_PATHNAME', 'jobq_joining';
 
-CREATE VIEW jobq.queues AS
+CREATE VIEW jobq.queues WITH (security_barrier) AS
 SELECT q.name AS queue,
 	q.paused,
 	c.ready,
@@ -26,9 +33,10 @@ SELECT q.name AS queue,
 	c.dead_total,
 	c.cancelled_total,
 	c.expired_leases_total,
+	c.expired_total,
 	CASE WHEN c.oldest_ready IS NOT NULL THEN greatest(clock_timestamp() - c.oldest_ready, interval '0') END AS oldest_ready_age,
 	c.next_due,
-	d.name AS dead_letter_queue,
+	CASE WHEN jobq.may_see(d.id) THEN d.name END AS dead_letter_queue,
 	q.max_attempts,
 	q.lease,
 	q.timeout,
@@ -46,13 +54,23 @@ SELECT q.name AS queue,
 	q.group_rate_interval,
 	q.group_lease,
 	q.isolate_above,
+	q.events,
+	q.alert_dead,
+	q.alert_dead_interval,
+	q.concurrency,
+	q.rate_limit,
+	q.rate_interval,
+	q.rate_burst,
+	q.limit_name,
+	q.ageing,
 	q.owner,
 	q.created,
 	c.exact,
 	c.totals_since
 FROM jobq.queue q
 	LEFT JOIN jobq.queue_counts() c ON c.queue_id = q.id
-	LEFT JOIN jobq.queue d ON d.id = q.dead_letter_queue;
+	LEFT JOIN jobq.queue d ON d.id = q.dead_letter_queue
+WHERE jobq.may_see(q.id);
 
 -- The ring of history tables as one; part is the table's place in the ring, 32 the one for what is kept long.
 DO $do$
@@ -65,7 +83,7 @@ BEGIN
 END
 $do$;
 
--- Every job with all there is to say of it: what jobs, job() and explain_job() are made of. Each arm finds one job by index,
+-- Every job with all there is to say of it: what jobs is made of; job() says the same of one (src/jobinfo.c). Each arm finds one job by index,
 -- but for lease, which has few rows; a query that does not ask for the failures does not read them.
 CREATE VIEW jobq.job_full AS
 SELECT u.job_id, q.name AS queue, u.state, u.name, u.priority, u.group_key, u.attempt, u.max_attempts, u.run_at, u.lease_until, u.worker,
@@ -141,27 +159,27 @@ FROM (
 ) u
 	LEFT JOIN jobq.queue q ON q.id = u.queue_id;
 
-CREATE VIEW jobq.jobs AS
+CREATE VIEW jobq.jobs WITH (security_barrier) AS
 SELECT j.job_id, j.queue, j.state, j.name, j.priority, j.group_key, j.attempt, j.max_attempts, j.run_at, j.lease_until, j.worker, j.progress,
 	j.last_error, j.created, j.started, j.finished, j.payload, j.headers, j.result
-FROM jobq.job_full j;
+FROM jobq.job_full j
+WHERE jobq.may_read(j.queue_id);
 
-CREATE VIEW jobq.workers AS
+CREATE VIEW jobq.workers WITH (security_barrier) AS
 SELECT l.worker,
 	q.name AS queue,
 	count(*) AS leases,
-	sum(n.jobs)::bigint AS jobs,
+	sum(l.jobs) AS jobs,
 	min(l.started) AS oldest_started,
 	min(l.lease_until) AS lease_until,
 	count(*) FILTER (WHERE l.lease_until < clock_timestamp()) AS expired,
 	count(*) FILTER (WHERE l.drain) AS draining
-FROM jobq.lease l
-	CROSS JOIN LATERAL (SELECT count(*) AS jobs FROM jobq.job j WHERE j.id = ANY (l.job_ids)) n
+FROM jobq.lease_counts() l
 	LEFT JOIN jobq.queue q ON q.id = l.queue_id
-WHERE n.jobs > 0
+WHERE l.jobs > 0
 GROUP BY l.worker, q.name;
 
-CREATE VIEW jobq.dead_letters AS
+CREATE VIEW jobq.dead_letters WITH (security_barrier) AS
 SELECT d.id AS job_id,
 	q.name AS queue,
 	d.name,
@@ -177,38 +195,45 @@ SELECT d.id AS job_id,
 	d.failures,
 	d.group_key
 FROM jobq.dead d
-	LEFT JOIN jobq.queue q ON q.id = d.queue_id;
+	LEFT JOIN jobq.queue q ON q.id = d.queue_id
+WHERE jobq.may_read(d.queue_id);
 
 -- A group's state is the table that holds its ticket. A group is found by its key on indexes, but for lease, which has few rows. Idle
 -- groups have no row anywhere; those that have settings are shown all the same.
-CREATE VIEW jobq.groups AS
-SELECT q.name AS queue,
-	g.group_key,
-	CASE
-		WHEN l.drain THEN 'MIGRATING'
-		WHEN l.token IS NOT NULL THEN 'LEASED'
-		WHEN h.group_id IS NOT NULL THEN 'BLOCKED'
-		WHEN d.group_id IS NOT NULL THEN 'WAIT'
-		ELSE 'READY'
-	END AS state,
-	(SELECT count(*) FROM jobq.line n WHERE n.group_id = g.id)
-		+ (SELECT count(*) FROM jobq.job j WHERE j.id = ANY (l.job_ids)) AS pending,
-	l.worker AS holder,
-	l.token,
-	l.lease_until,
-	d.visible_at AS wake_at,
-	nullif(concat_ws('; ',
-		CASE WHEN h.reason = 'blocked' THEN format('dead job %s: %s', h.dead_job,
-			coalesce((SELECT x.reason FROM jobq.dead x WHERE x.id = h.dead_job), 'no dead letter any more')) END,
-		CASE WHEN s.paused OR h.reason = 'paused' THEN 'paused' END), '') AS blocked_reason
-FROM jobq.queue q
-	JOIN jobq.job_group g ON g.queue_id = q.id
-	LEFT JOIN jobq.lease l ON l.group_id = g.id
-	LEFT JOIN jobq.held h ON h.group_id = g.id
-	LEFT JOIN jobq.delayed d ON d.job_id = g.id AND d.group_id = g.id
-	LEFT JOIN jobq.group_setting s ON s.queue_id = g.queue_id AND s.group_key = g.group_key
-UNION ALL
-SELECT q.name, s.group_key, 'IDLE', 0::bigint, NULL, NULL::bigint, NULL::timestamptz, NULL::timestamptz, CASE WHEN s.paused THEN 'paused' END
-FROM jobq.queue q
-	JOIN jobq.group_setting s ON s.queue_id = q.id
-WHERE NOT EXISTS (SELECT FROM jobq.job_group g WHERE g.queue_id = s.queue_id AND g.group_key = s.group_key);
+-- A barrier does not hold for a view that is a UNION itself: hence the one around it.
+CREATE VIEW jobq.groups WITH (security_barrier) AS
+SELECT u.queue, u.group_key, u.state, u.pending, u.holder, u.token, u.lease_until, u.wake_at, u.blocked_reason
+FROM (
+	SELECT q.id AS queue_id,
+		q.name AS queue,
+		g.group_key,
+		CASE
+			WHEN l.drain THEN 'MIGRATING'
+			WHEN l.token IS NOT NULL THEN 'LEASED'
+			WHEN h.group_id IS NOT NULL THEN 'BLOCKED'
+			WHEN d.group_id IS NOT NULL THEN 'WAIT'
+			ELSE 'READY'
+		END AS state,
+		(SELECT count(*) FROM jobq.line n WHERE n.group_id = g.id)
+			+ (SELECT count(*) FROM jobq.job j WHERE j.id = ANY (l.job_ids)) AS pending,
+		l.worker AS holder,
+		l.token,
+		l.lease_until,
+		d.visible_at AS wake_at,
+		nullif(concat_ws('; ',
+			CASE WHEN h.reason = 'blocked' THEN format('dead job %s: %s', h.dead_job,
+				coalesce((SELECT x.reason FROM jobq.dead x WHERE x.id = h.dead_job), 'no dead letter any more')) END,
+			CASE WHEN s.paused OR h.reason = 'paused' THEN 'paused' END), '') AS blocked_reason
+	FROM jobq.queue q
+		JOIN jobq.job_group g ON g.queue_id = q.id
+		LEFT JOIN jobq.lease l ON l.group_id = g.id
+		LEFT JOIN jobq.held h ON h.group_id = g.id
+		LEFT JOIN jobq.delayed d ON d.job_id = g.id AND d.group_id = g.id
+		LEFT JOIN jobq.group_setting s ON s.queue_id = g.queue_id AND s.group_key = g.group_key
+	UNION ALL
+	SELECT q.id, q.name, s.group_key, 'IDLE', 0::bigint, NULL, NULL::bigint, NULL::timestamptz, NULL::timestamptz, CASE WHEN s.paused THEN 'paused' END
+	FROM jobq.queue q
+		JOIN jobq.group_setting s ON s.queue_id = q.id
+	WHERE NOT EXISTS (SELECT FROM jobq.job_group g WHERE g.queue_id = s.queue_id AND g.group_key = s.group_key)
+) u
+WHERE jobq.may_read(u.queue_id);

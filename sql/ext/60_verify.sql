@@ -304,9 +304,27 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT DISTINCT 'rate of a group, queue', r.queue_id, r.queue_id FROM jobq.group_rate r
 		UNION ALL
+		SELECT 'window of a unique key, job', w.job_id, w.queue_id FROM jobq.unique_window w
+		UNION ALL
 		SELECT 'as dead letter queue, queue', q.id, q.dead_letter_queue FROM jobq.queue q WHERE q.dead_letter_queue IS NOT NULL) u
 		LEFT JOIN jobq.queue q ON q.id = u.queue_id
 	WHERE q.id IS NULL
+	UNION ALL
+	-- that a unique key has one job is the index's business
+	SELECT 'unique_key', format('job %s has no unique key, but a scope for one', j.id)
+	FROM jobq.job j
+	WHERE j.unique_key IS NULL AND (j.unique_started IS NOT NULL OR j.unique_until IS NOT NULL)
+	UNION ALL
+	SELECT 'unique_started', format('job %s is leased, but keeps unique key "%s", which is free from its start on', j.id, j.unique_key)
+	FROM place p
+		JOIN jobq.job j ON j.id = p.job_id
+	WHERE p.kind = 'lease' AND j.unique_started IS FALSE
+	UNION ALL
+	-- a window begins where a job gives up the key, and ends where another gets it
+	SELECT 'unique_window', format('unique key "%s" of queue %s has a window of job %s, and job %s', w.unique_key, w.queue_id, w.job_id, j.id)
+	FROM jobq.unique_window w
+		JOIN jobq.job j ON j.queue_id = w.queue_id AND j.unique_key = w.unique_key
+	WHERE j.unique_started IS NOT TRUE
 	UNION ALL
 	SELECT 'dead_letter_loop', format('the dead letters of queue %s come back to it', c.start)
 	FROM dead_letter_chain c

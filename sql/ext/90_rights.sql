@@ -1,5 +1,5 @@
 -- Rights. PUBLIC may do nothing; the owner and superusers use the functions, pg_monitor reads the views. payload, headers and result
--- are among what it reads.
+-- are among what it reads. All others are given what they need by grant_queue() (src/grant.c has the list) and create_queue().
 
 -- Whoever owns the schema may drop what is in it and put functions of the same names beside ours.
 DO $do$
@@ -22,5 +22,8 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA jobq FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA jobq FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA jobq TO pg_monitor;
-GRANT SELECT ON jobq.queues, jobq.jobs, jobq.groups, jobq.workers, jobq.dead_letters TO pg_monitor;
-GRANT EXECUTE ON FUNCTION jobq.queue_counts, jobq.joining TO pg_monitor;
+GRANT SELECT ON jobq.queues, jobq.jobs, jobq.groups, jobq.handlers, jobq.workers, jobq.dead_letters, jobq.schedules, jobq.schedule_runs,
+	jobq.grants TO pg_monitor;
+GRANT SELECT ON jobq.blocked_groups TO pg_monitor;
+GRANT EXECUTE ON FUNCTION jobq.metrics, jobq.queue_metrics, jobq.database_metrics, jobq.queue_rates TO pg_monitor;
+GRANT EXECUTE ON FUNCTION jobq.queue_counts, jobq.lease_counts, jobq.joining, jobq.events, jobq.may_read, jobq.may_see TO pg_monitor;

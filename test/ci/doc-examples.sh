@@ -14,6 +14,6 @@ export LC_ALL=C.UTF-8
 
 . test/lib/server.sh
 
-jobq_start fsync=off max_connections=30 jit=off timezone=UTC
+jobq_start fsync=off max_connections=30 jit=off timezone=UTC jobq.max_databases=40
 [ $# -gt 0 ] || set -- README.md doc/*.md
 /usr/bin/python3 test/ci/doc_examples.py "$@"

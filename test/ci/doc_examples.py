@@ -7,6 +7,7 @@ What a fenced block's first line says:
 	signature               a function as the catalog has it: names, types, defaults, results
 	bash                    lines "bash FILE": the file must be there
 	bash FILE               an excerpt: these lines stand in FILE
+	LANGUAGE FILE           the whole of FILE, a program that other tests run
 	sh                      run with bash; an error fails
 	conf                    lines "name = value": the setting must exist, and take the value if a session may set it
 Any other block is for reading only.
@@ -23,8 +24,8 @@ import subprocess
 import sys
 
 TIME_LIMIT = 120
-INTERNAL = {"register_database", "settings_changed"}  # no user calls them
-VIEWS = ["queues", "jobs", "groups", "workers", "dead_letters"]
+INTERNAL = {"handlers_changed", "register_database", "settings_changed"}  # no user calls them
+VIEWS = ["queues", "jobs", "groups", "workers", "blocked_groups", "dead_letters", "grants", "schedules", "schedule_runs"]
 
 passed = failed = 0
 
@@ -142,6 +143,9 @@ def run_page(page):
 			result(p.returncode == 0, block.name, p.stdout + p.stderr)
 		elif block.kind == "conf":
 			check_conf(block)
+		elif block.kind != "sql" and len(block.info) > 1:
+			with open(block.info[1], encoding="utf-8") as f:
+				result(block.text == f.read(), block.name, "this is not what stands in " + block.info[1])
 
 
 def check_bash(block):

@@ -36,6 +36,7 @@ sub jobq_calls
 		my ($name, $kind, $required, $types) = split /\|/;
 		my @types = split /,/, $types // '';
 		my @args = map { $value{$_} // die "no value of type $_, for $name" } @types[ 0 .. $required - 1 ];
+		$args[0] = "'\@daily'" if $name eq 'schedule_next'; # which needs nothing else
 		push @calls, [ $name, ($kind eq 'p' ? 'CALL' : 'SELECT') . " jobq.$name(" . join(', ', @args) . ')' ];
 	}
 	return @calls;

@@ -3,14 +3,15 @@
 #
 #	install-deps.sh demo    a compiler, the server and its headers
 #	install-deps.sh test    and what the tests use
+#	install-deps.sh clients and the languages of test/clients
 #
 # Quiet unless it fails. Never starts a database server.
 set -u
 
 what=${1:-demo}
 case $what in
-	demo | test) ;;
-	*) echo "usage: install-deps.sh demo|test" >&2; exit 2 ;;
+	demo | test | clients) ;;
+	*) echo "usage: install-deps.sh demo|test|clients" >&2; exit 2 ;;
 esac
 
 # The newest server version that has its headers here, else the newest one that apt offers.
@@ -42,17 +43,27 @@ list_missing()
 	need make command -v make
 	need "postgresql-$v" test -x "/usr/lib/postgresql/$v/bin/postgres"
 	need "postgresql-server-dev-$v" test -e "/usr/include/postgresql/$v/server/postgres.h"
-	[ "$what" = test ] || return 0
+	[ "$what" != demo ] || return 0
 	need perl command -v prove
 	need libipc-run-perl perl -MIPC::Run -e 1
 	need "postgresql-$v-pgtap" test -e "/usr/share/postgresql/$v/extension/pgtap.control"
 	need libtap-parser-sourcehandler-pgtap-perl command -v pg_prove
 	need pgbouncer test -x /usr/sbin/pgbouncer
+	need prometheus-postgres-exporter test -x /usr/bin/prometheus-postgres-exporter
 	need cppcheck command -v cppcheck
 	need spin command -v spin
 	need clang-format-14 command -v clang-format-14
 	need python3 test -x /usr/bin/python3
 	need python3-psycopg2 /usr/bin/python3 -c 'import psycopg2'
+	need python3-croniter /usr/bin/python3 -c 'import croniter'
+	[ "$what" = clients ] || return 0
+	need python3-venv /usr/bin/python3 -c 'import ensurepip'
+	need nodejs command -v node
+	need npm command -v npm
+	need golang-go command -v go
+	need default-jdk-headless command -v javac
+	need maven command -v mvn
+	need libpq-dev test -e /usr/include/postgresql/libpq-fe.h
 }
 
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
@@ -79,10 +90,19 @@ if [ ! -e /usr/share/postgresql-common/createcluster.conf ] && [ ! -e "$no_clust
 	echo 'create_main_cluster = false' >"$no_cluster"
 	made_conf=1
 fi
+# Nor shall a package start what it brings.
+policy=/usr/sbin/policy-rc.d
+made_policy=
+if [ ! -e "$policy" ]; then
+	printf '#!/bin/sh\nexit 101\n' >"$policy"
+	chmod 755 "$policy"
+	made_policy=1
+fi
 finish()
 {
 	rm -f "$log"
 	[ -z "$made_conf" ] || rm -f "$no_cluster"
+	[ -z "$made_policy" ] || rm -f "$policy"
 }
 trap finish EXIT
 

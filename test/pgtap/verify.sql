@@ -288,6 +288,16 @@ SELECT is(:later_n, 0, 'counters are not compared later in a transaction');
 INSERT INTO rule_seen VALUES ('counters');
 SELECT jobq.drop_queue('verify-counters', true) \g /dev/null
 
+-- unique keys
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_started = false WHERE id = {b}'), 'unique_key', 'a scope without a unique key');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_until = now() WHERE id = {b}'), 'unique_key', 'a window without one');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'', unique_started = false WHERE id = {b}'), '', 'a waiting job keeps its key');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'', unique_started = false WHERE id = {b} + 3'), 'unique_started', 'an active one does not, when it is free from the start on');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'' WHERE id = {b} + 3'), '', 'but when it is not');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'' WHERE id = {b}; INSERT INTO jobq.unique_window VALUES ({q}, ''u'', {b} + 6, now())'), 'unique_window', 'a key with a job and a window');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'', unique_started = true WHERE id = {b} + 3; INSERT INTO jobq.unique_window VALUES ({q}, ''u'', {b} + 3, now())'), '', 'a job that has given it up');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.unique_window VALUES (0, ''u'', {b}, now())'), 'queue', 'a window of no queue');
+
 SELECT results_eq($$SELECT DISTINCT rule FROM rule_seen ORDER BY 1$$,
 	$$SELECT DISTINCT m[1] FROM regexp_matches(pg_get_functiondef('jobq.verify'::regproc), 'SELECT ''([a-z_]+)''::text[^,]*,\s+format', 'g') m ORDER BY 1$$,
 	'every rule was broken here');

@@ -10,10 +10,10 @@ CREATE FUNCTION pg_temp.columns(rel regclass) RETURNS text LANGUAGE sql AS $$
 $$;
 SELECT is(pg_temp.columns('jobq.queues'), 'queue text, paused boolean, ready bigint, delayed bigint, active bigint, dead bigint, '
 	'enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, '
-	'expired_leases_total bigint, oldest_ready_age interval, next_due timestamp with time zone, dead_letter_queue text, max_attempts integer, '
+	'expired_leases_total bigint, expired_total bigint, oldest_ready_age interval, next_due timestamp with time zone, dead_letter_queue text, max_attempts integer, '
 	'lease interval, timeout interval, backoff text, backoff_base interval, backoff_cap interval, backoff_function text, '
 	'keep_completed interval, keep_dead interval, max_payload_bytes integer, notify boolean, on_retry text, on_dead text, group_rate_limit integer, group_rate_interval interval, '
-	'group_lease interval, isolate_above integer, owner text, created timestamp with time zone, '
+	'group_lease interval, isolate_above integer, events text[], alert_dead integer, alert_dead_interval interval, concurrency integer, rate_limit integer, rate_interval interval, rate_burst integer, limit_name text, ageing boolean, owner text, created timestamp with time zone, '
 	'exact boolean, totals_since timestamp with time zone', 'columns of queues');
 SELECT is(pg_temp.columns('jobq.jobs'), 'job_id bigint, queue text, state text, name text, priority integer, group_key text, attempt integer, '
 	'max_attempts integer, run_at timestamp with time zone, lease_until timestamp with time zone, worker text, progress jsonb, last_error text, '
@@ -26,7 +26,12 @@ SELECT is(pg_temp.columns('jobq.groups'), 'queue text, group_key text, state tex
 SELECT is(pg_temp.columns('jobq.dead_letters'), 'job_id bigint, queue text, name text, reason text, last_error text, attempt integer, '
 	'max_attempts integer, priority integer, payload jsonb, headers jsonb, created timestamp with time zone, died timestamp with time zone, '
 	'failures jsonb, group_key text', 'columns of dead_letters');
-SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,groups,workers,dead_letters}'::text[]) v;
+SELECT is(pg_temp.columns('jobq.schedules'), 'name text, queue text, cron text, timezone text, state text, next_run timestamp with time zone, '
+	'last_run timestamp with time zone, last_job_id bigint, last_outcome text, last_error text, missed text, overlap text, job_name text, priority integer, '
+	'max_attempts integer, payload jsonb, owner text, created timestamp with time zone, changed timestamp with time zone', 'columns of schedules');
+SELECT is(pg_temp.columns('jobq.schedule_runs'), 'schedule text, instant timestamp with time zone, outcome text, job_id bigint, '
+	'at timestamp with time zone, detail text', 'columns of schedule_runs');
+SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,groups,workers,dead_letters,schedules,schedule_runs}'::text[]) v;
 
 -- whichever plan the statistics suggest, a lookup by id can use an index everywhere but in lease
 CREATE FUNCTION pg_temp.scanned(query text) RETURNS text LANGUAGE plpgsql AS $fn$

@@ -408,7 +408,11 @@ class Run:
 		self.redriven = dict.fromkeys(dead, time.monotonic())
 		for i in range(2):
 			self.start(Redriver, i)
+		deadline = time.monotonic() + 60 + len(dead) / 100
 		while any(p.is_alive() for (kind, _), p in self.procs.items() if kind is Redriver):
+			if time.monotonic() > deadline:
+				self.journal.write('stuck', e='the redrivers do not end')
+				break
 			time.sleep(0.05)
 		self.drain()
 		self.stop_clients(40)
