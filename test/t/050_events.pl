@@ -188,10 +188,12 @@ subtest 'alarms' => sub {
 	$die->(1);
 	$settled->('3 5 3 5 2', 'new ones within it do');
 	$die->(5);
-	sql(q{SELECT jobq.alter_queue('alarm', alert_dead => 2, alert_dead_interval => '20 ms')});
+	sql(q{SELECT jobq.alter_queue('alarm', alert_dead => 2, alert_dead_interval => '2 s')});
+	# one, and one that comes when it is forgotten, and two that come together
 	$die->(1);
-	Time::HiRes::sleep(0.05);
+	Time::HiRes::sleep(2.5);
 	$die->(1);
+	Time::HiRes::sleep(2.5);
 	$die->(2);
 	$settled->('3 5 3 5 2 2', 'those before the interval are forgotten');
 	like(slurp_file($node->logfile, $log), qr/WARNING:  queue "alarm": 2 jobs have died within 01:00:00/, 'in the log, too');
