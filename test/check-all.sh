@@ -37,7 +37,7 @@ scripts_of()
 		model-soak) echo "14400 test/model/run.sh --soak" ;;
 		stress) echo "600 test/stress/run.sh" ;;
 		oracle) echo "300 test/stress/run.sh --self-test" ;;
-		groups_stress) echo "600 test/stress/run.sh --groups" ;;
+		groups_stress) echo "600 test/stress/run.sh --groups --seconds 60" ;;
 		soak) echo "7200 test/stress/run.sh --jobs 100000" ;;
 		groups-soak) echo "3600 test/stress/run.sh --groups --workers 48 --producers 15 --groups-count 5000 --seconds 600 --pace 300" ;;
 		cron) echo "300 test/cron/run.sh" ;;

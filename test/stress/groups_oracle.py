@@ -244,9 +244,10 @@ class GroupOracle(Oracle):
 		if job.group is None:
 			return super().revived(job, prev, d)
 		calls = [c for c in self.revivals.get(job.id, ()) if c.t0 < d.call.t1 and (prev is None or c.end > prev.call.t0)]
-		# the first attempt of a new life may be one that nobody saw
-		begun = d.attempt == 1 or prev is not None and d.attempt <= prev.attempt
-		return min(c.t0 for c in calls) if calls and begun else None
+		return min(c.t0 for c in calls) if calls and d.attempt == 1 else None
+
+	def reborn(self, job, prev, d):
+		return any(c.t0 < d.call.t1 and c.end > prev.call.t0 for c in self.revivals.get(job.id, ()))
 
 	def last_revival(self, job):
 		return max((c.t0 for c in self.revivals.get(job.id, ())), default=-INF)

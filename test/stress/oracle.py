@@ -451,6 +451,8 @@ class Oracle:
 			blind = self.between(self.blind.get(job.queue, ()), since, d.call.t1)
 			undone = self.between(self.undone.get(job.queue, ()), since, d.call.t1)
 			hi += maybe + blind + (rolled + blind + undone) // 3
+			if d.attempt < lo and prev and self.reborn(job, prev, d):
+				lo = 1		# a new life, whose first attempt nobody saw
 			if not lo <= d.attempt <= hi:
 				self.bad('attempts', '%r: attempt %d, expected %d to %d' % (d.call, d.attempt, lo, hi), job)
 			if d.status == 'c':
@@ -465,6 +467,10 @@ class Oracle:
 		"""When the job was redriven, if that was between these two deliveries."""
 		again = self.state.redriven.get(job.id, INF)
 		return again if d.call.t1 > again and (prev is None or prev.call.t1 < again) else None
+
+	def reborn(self, job, prev, d):
+		"""Whether the job may have been redriven after the delivery before."""
+		return False
 
 	def last_revival(self, job):
 		return self.state.redriven.get(job.id, -INF)
