@@ -61,6 +61,7 @@ typedef enum JobqCounter
 	COUNT_GROUPS_LEASED, /* the migrating ones included */
 	COUNT_GROUPS_MIGRATING,
 	COUNT_GROUPS_HELD,
+	COUNT_PENDING, /* jobs that wait for others to end; not among the delayed ones */
 	NUM_GAUGES,
 	TOTAL_ENQUEUED = NUM_GAUGES,
 	TOTAL_COMPLETED,

@@ -100,6 +100,7 @@ static const TableName table_names[TABLE_HISTORY] = {
 	[TABLE_GROUP_RATE] = {"group_rate", {"group_rate_key"}},
 	[TABLE_UNIQUE_WINDOW] = {"unique_window", {"unique_window_pkey", "unique_window_until"}},
 	[TABLE_QUEUE_ACL] = {"queue_acl", {"queue_acl_pkey"}},
+	[TABLE_DEPENDENCY] = {"dependency", {"dependency_pkey", "dependency_on"}},
 };
 
 static const char *const sequence_names[NUM_SEQUENCES] = {

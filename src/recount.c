@@ -199,7 +199,7 @@ count_rows(Snapshot snapshot, Count *counts, int n)
 			" UNION ALL SELECT g.queue_id, count(*) FROM jobq.job_group g JOIN jobq.line l ON l.group_id = g.id"
 			" WHERE g.queue_id = ANY ($1) GROUP BY g.queue_id) r GROUP BY r.queue_id"
 			" UNION ALL SELECT 1, queue_id, count(*) FROM jobq.delayed WHERE queue_id = ANY ($1)"
-			" AND coalesce(group_id, 0) = 0 GROUP BY queue_id"
+			" AND coalesce(group_id, 0) = 0 AND visible_at < 'infinity' GROUP BY queue_id"
 			" UNION ALL SELECT 2, l.queue_id, count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id)"
 			" JOIN jobq.job j ON j.id = u.id WHERE l.queue_id = ANY ($1) GROUP BY l.queue_id"
 			" UNION ALL SELECT 3, queue_id, count(*) FROM jobq.dead WHERE queue_id = ANY ($1) GROUP BY queue_id"
@@ -209,7 +209,9 @@ count_rows(Snapshot snapshot, Count *counts, int n)
 			" UNION ALL SELECT 6, queue_id, count(*) FROM jobq.lease WHERE queue_id = ANY ($1) AND group_id > 0 GROUP BY queue_id"
 			" UNION ALL SELECT 7, queue_id, count(*) FROM jobq.lease WHERE queue_id = ANY ($1) AND group_id > 0 AND drain"
 			" GROUP BY queue_id"
-			" UNION ALL SELECT 8, queue_id, count(*) FROM jobq.held WHERE queue_id = ANY ($1) GROUP BY queue_id",
+			" UNION ALL SELECT 8, queue_id, count(*) FROM jobq.held WHERE queue_id = ANY ($1) GROUP BY queue_id"
+			" UNION ALL SELECT 9, queue_id, count(*) FROM jobq.delayed WHERE queue_id = ANY ($1)"
+			" AND visible_at = 'infinity' GROUP BY queue_id",
 			1, types);
 		if (plan == NULL || SPI_keepplan(plan) != 0)
 			elog(ERROR, "could not prepare the count: %s", SPI_result_code_string(SPI_result));

@@ -111,7 +111,7 @@ count_queue(QueueStats *stats)
 		.sql =
 			"SELECT (SELECT count(*) FROM jobq.ready WHERE queue_id = $1 AND group_id IS NULL)"
 			" + (SELECT count(*) FROM jobq.job_group g JOIN jobq.line l ON l.group_id = g.id WHERE g.queue_id = $1),"
-			" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1 AND coalesce(group_id, 0) = 0),"
+			" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1 AND coalesce(group_id, 0) = 0 AND visible_at < 'infinity'),"
 			" (SELECT count(*) FROM jobq.lease l CROSS JOIN LATERAL unnest(l.job_ids) u(id) JOIN jobq.job j ON j.id = u.id"
 			" WHERE l.queue_id = $1),"
 			" (SELECT count(*) FROM jobq.dead WHERE queue_id = $1),"
@@ -120,6 +120,7 @@ count_queue(QueueStats *stats)
 			" (SELECT count(*) FROM jobq.lease WHERE queue_id = $1 AND group_id > 0),"
 			" (SELECT count(*) FROM jobq.lease WHERE queue_id = $1 AND group_id > 0 AND drain),"
 			" (SELECT count(*) FROM jobq.held WHERE queue_id = $1),"
+			" (SELECT count(*) FROM jobq.delayed WHERE queue_id = $1 AND visible_at = 'infinity'),"
 			" (SELECT visible_at FROM jobq.delayed WHERE queue_id = $1 ORDER BY visible_at LIMIT 1)",
 		.result = SPI_OK_SELECT,
 		.nargs = 1,

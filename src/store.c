@@ -68,6 +68,8 @@ known_columns(JobqTable which)
 			return Natts_group_rate;
 		case TABLE_UNIQUE_WINDOW:
 			return Natts_unique_window;
+		case TABLE_DEPENDENCY:
+			return Natts_dependency;
 		default:
 			return which >= TABLE_HISTORY ? Natts_history : 0;
 	}

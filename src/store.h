@@ -38,7 +38,16 @@ enum
 	Anum_job_headers,
 	Anum_job_unique_started,
 	Anum_job_unique_until,
-	Natts_job = Anum_job_unique_until
+	Anum_job_after_dead,
+	Anum_job_run_at,
+	Natts_job = Anum_job_run_at
+};
+enum
+{
+	Anum_dependency_job_id = 1,
+	Anum_dependency_on_job,
+	Anum_dependency_ended,
+	Natts_dependency = Anum_dependency_ended
 };
 enum
 {
@@ -226,6 +235,8 @@ enum
 	INDEX_GROUP_RATE_KEY = 0,
 	INDEX_UNIQUE_WINDOW_PKEY = 0,
 	INDEX_UNIQUE_WINDOW_UNTIL,
+	INDEX_DEPENDENCY_PKEY = 0,
+	INDEX_DEPENDENCY_ON,
 	MAX_INDEXES = 3
 };
 

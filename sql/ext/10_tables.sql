@@ -54,13 +54,15 @@ CREATE TABLE jobq.job (
 	payload      jsonb NOT NULL,
 	headers      jsonb,
 	unique_started boolean,
-	unique_until   timestamptz
+	unique_until   timestamptz,
+	after_dead   "char",
+	run_at       timestamptz
 );
 CREATE UNIQUE INDEX job_pkey ON jobq.job (id);
 ALTER TABLE jobq.job ADD PRIMARY KEY USING INDEX job_pkey;
 CREATE UNIQUE INDEX job_unique_key ON jobq.job (queue_id, unique_key) WHERE unique_key IS NOT NULL AND unique_started IS NOT TRUE;
 CREATE INDEX job_expires ON jobq.job (expires, id) WHERE expires IS NOT NULL;
-COMMENT ON TABLE jobq.job IS 'One row per live job, written once by enqueue and deleted when the job ends. Its row is its claim on its unique_key. unique_started: not null where the key is free from the first start on; the row is written anew then.';
+COMMENT ON TABLE jobq.job IS 'One row per live job, written once by enqueue and deleted when the job ends. Its row is its claim on its unique_key. unique_started: not null where the key is free from the first start on; the row is written anew then. after_dead: not null where it was enqueued to wait for others: what happens when one of them does not complete, w wait, c cancel, r run; run_at: its own start time, if it has one.';
 
 CREATE TABLE jobq.ready (
 	seq      bigint NOT NULL,
@@ -90,7 +92,7 @@ CREATE TABLE jobq.delayed (
 );
 CREATE INDEX delayed_due ON jobq.delayed (queue_id, visible_at, job_id);
 CREATE INDEX delayed_job ON jobq.delayed (job_id);
-COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on: delayed starts, retry backoffs, groups that wait for their head or their rate (job_id and group_id are the group''s id). group_id 0: a job that joins its group''s line then.';
+COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on; infinity: not before the jobs that jobq.dependency names have ended. delayed starts, retry backoffs, groups that wait for their head or their rate (job_id and group_id are the group''s id). group_id 0: a job that joins its group''s line then.';
 
 CREATE TABLE jobq.lease (
 	token       bigint NOT NULL,

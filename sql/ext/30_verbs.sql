@@ -4,13 +4,15 @@
 CREATE FUNCTION jobq.enqueue(queue text, payload jsonb DEFAULT '{}', name text DEFAULT NULL, priority int DEFAULT NULL,
 	delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, group_key text DEFAULT NULL, unique_key text DEFAULT NULL,
 	max_attempts int DEFAULT NULL, timeout interval DEFAULT NULL, expires_in interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-	on_conflict text DEFAULT 'keep', unique_until text DEFAULT 'finished', unique_for interval DEFAULT NULL)
+	on_conflict text DEFAULT 'keep', unique_until text DEFAULT 'finished', unique_for interval DEFAULT NULL,
+	after bigint[] DEFAULT NULL, after_dead text DEFAULT 'wait', batch bigint DEFAULT NULL)
 	RETURNS bigint LANGUAGE C AS 'MODULE_PATHNAME', 'jobq_enqueue';
 
 CREATE FUNCTION jobq.enqueue_many(queue text, payloads jsonb, name text DEFAULT NULL, priority int DEFAULT NULL,
 	delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, group_keys text[] DEFAULT NULL, unique_keys text[] DEFAULT NULL,
 	max_attempts int DEFAULT NULL, timeout interval DEFAULT NULL, expires_in interval DEFAULT NULL, headers jsonb DEFAULT NULL,
-	on_conflict text DEFAULT 'keep', unique_until text DEFAULT 'finished', unique_for interval DEFAULT NULL)
+	on_conflict text DEFAULT 'keep', unique_until text DEFAULT 'finished', unique_for interval DEFAULT NULL,
+	after bigint[] DEFAULT NULL, after_dead text DEFAULT 'wait', batch bigint DEFAULT NULL)
 	RETURNS TABLE (ord int, job_id bigint, status text) LANGUAGE C ROWS 1000 AS 'MODULE_PATHNAME', 'jobq_enqueue_many';
 
 CREATE FUNCTION jobq.dequeue(queue text, max_jobs int DEFAULT 1, lease interval DEFAULT NULL, worker text DEFAULT NULL,

@@ -1,0 +1,15 @@
+-- Jobs that wait for others. Such a job's ticket lies in jobq.delayed, due at infinity, until the last of these rows is gone.
+
+CREATE TABLE jobq.dependency (
+	job_id bigint NOT NULL,
+	on_job bigint NOT NULL,
+	ended  "char"
+);
+CREATE UNIQUE INDEX dependency_pkey ON jobq.dependency (job_id, on_job);
+ALTER TABLE jobq.dependency ADD PRIMARY KEY USING INDEX dependency_pkey;
+CREATE INDEX dependency_on ON jobq.dependency (on_job, job_id);
+ALTER TABLE jobq.dependency SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+	autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.2);
+SELECT pg_catalog.pg_extension_config_dump('jobq.dependency', '');
+REVOKE ALL ON jobq.dependency FROM PUBLIC;
+COMMENT ON TABLE jobq.dependency IS 'One row per job that a job waits for; on itself: a batch that is open. Deleted when that one completes. ended: it did not, and the job runs all the same: d dead, x cancelled, e expired, r removed; kept until the job itself ends.';
