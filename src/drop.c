@@ -25,6 +25,7 @@
 #include "utils/fmgroids.h"
 
 #include "admin.h"
+#include "depend.h"
 #include "grant.h"
 #include "meta.h"
 #include "retire.h"
@@ -168,8 +169,9 @@ delete_visible(JobqTable which, int32 id, Snapshot snapshot)
  * lock, so that no new job comes. Inside a scope.
  */
 static void
-delete_everything(int32 id)
+delete_everything(QueueInfo *queue)
 {
+	int32 id = queue->id;
 	static SpiStatement failures = {
 		.sql = "DELETE FROM jobq.failure f USING jobq.job j WHERE j.id = f.job_id AND j.queue_id = $1",
 		.result = SPI_OK_DELETE,
@@ -180,8 +182,20 @@ delete_everything(int32 id)
 		.result = SPI_OK_DELETE,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
+	static SpiStatement waited_for = {
+		.sql = "SELECT DISTINCT d.on_job FROM jobq.dependency d JOIN jobq.job j ON j.id = d.on_job"
+			   " WHERE j.queue_id = $1 AND d.job_id <> d.on_job",
+		.result = SPI_OK_SELECT,
+		.nargs = 1,
+		.argtypes = {INT4OID}};
+	static SpiStatement waiting = {
+		.sql = "DELETE FROM jobq.dependency d USING jobq.job j WHERE j.id = d.job_id AND j.queue_id = $1",
+		.result = SPI_OK_DELETE,
+		.nargs = 1,
+		.argtypes = {INT4OID}};
 	Datum value = Int32GetDatum(id);
 	bool any;
+	bool isnull;
 
 	/* what we wait for may turn up in another of these tables; one snapshot shows each ticket in one place or another */
 	do
@@ -196,6 +210,9 @@ delete_everything(int32 id)
 		any |= delete_visible(TABLE_HELD, id, snapshot);
 		store_snapshot_done(snapshot);
 	} while (any);
+	spi_run(&waiting, &value, NULL);
+	for (uint64 i = spi_run(&waited_for, &value, NULL); i > 0; i--)
+		depend_ended(queue, DatumGetInt64(spi_value(i - 1, 1, &isnull)), ENDED_REMOVED);
 	spi_run(&failures, &value, NULL);
 	spi_run(&lines, &value, NULL);
 	delete_from("job_group", id);
@@ -253,7 +270,7 @@ jobq_drop_queue(PG_FUNCTION_ARGS)
 	refuse_if_routed_to(name, id);
 	if (!PG_GETARG_BOOL(1))
 		refuse_if_in_use(name, id);
-	delete_everything(id);
+	delete_everything(queue);
 	value = Int32GetDatum(id);
 	spi_run(&drop, &value, NULL);
 	spi_end(&scope);
@@ -267,6 +284,7 @@ typedef struct PurgeStates
 {
 	bool ready;
 	bool delayed;
+	bool pending;
 	bool dead;
 	bool completed;
 } PurgeStates;
@@ -294,6 +312,8 @@ read_states(FunctionCallInfo fcinfo, PurgeStates *states)
 			states->ready = true;
 		else if (strcmp(state, "delayed") == 0)
 			states->delayed = true;
+		else if (strcmp(state, "pending") == 0)
+			states->pending = true;
 		else if (strcmp(state, "dead") == 0)
 			states->dead = true;
 		else if (strcmp(state, "completed") == 0)
@@ -304,7 +324,7 @@ read_states(FunctionCallInfo fcinfo, PurgeStates *states)
 		else
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_PARAMETER_VALUE), errmsg("there is no state \"%s\" to purge", state),
-					 errhint("The states are ready, delayed, dead and completed.")));
+					 errhint("The states are ready, delayed, pending, dead and completed.")));
 	}
 }
 
@@ -325,9 +345,12 @@ delete_jobs_of(Retire *retire, QueueInfo *queue, TupleTableSlot *slot, Ticket *t
 	return deleted;
 }
 
-/* Deletes a queue's jobs that wait in ready or delayed, without waiting for those that somebody is taking; returns how many. */
+/*
+ * Deletes a queue's jobs that wait in ready or delayed, without waiting for those that somebody is taking; returns how many. pending:
+ * those in delayed that wait for others.
+ */
 static int64
-purge_waiting(QueueInfo *queue, JobqTable which)
+purge_waiting(QueueInfo *queue, JobqTable which, bool pending)
 {
 	StoreTable *table = store_open(which);
 	Snapshot snapshot = store_snapshot();
@@ -349,9 +372,11 @@ purge_waiting(QueueInfo *queue, JobqTable which)
 
 		CHECK_FOR_INTERRUPTS();
 		store_ticket_read(which, scan.slot, ticket);
+		if (TIMESTAMP_IS_NOEND(ticket->visible_at) != pending)
+			continue;
 		if (ticket->group_id > 0 || store_delete(table, &ticket->tid, false) != TM_Ok)
 			continue; /* a group's ticket goes with its last job */
-		xact_count(queue, which == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+		xact_count(queue, ticket_counter(which, ticket), -1);
 		if (which == TABLE_READY)
 			xact_took_ready(queue, ticket->lane, ticket->priority, ticket->seq);
 		if (++n == STORE_BATCH)
@@ -486,7 +511,7 @@ purge_history(QueueInfo *queue, JobqTable which)
 }
 
 /*
- * purge_queue(queue, states) -> number of jobs deleted. States: ready, delayed, dead, completed (all that is in the history). Waits for
+ * purge_queue(queue, states) -> number of jobs deleted. States: ready, delayed, pending, dead, completed (all that is in the history). Waits for
  * nobody: what another transaction has in hand stays. Errors: 42704 unknown queue; 22023 unknown state, or active.
  */
 PG_FUNCTION_INFO_V1(jobq_purge_queue);
@@ -501,9 +526,11 @@ jobq_purge_queue(PG_FUNCTION_ARGS)
 	read_states(fcinfo, &states);
 	xact_verb_begin(db);
 	if (states.ready)
-		deleted += purge_waiting(queue, TABLE_READY) + purge_lines(queue);
+		deleted += purge_waiting(queue, TABLE_READY, false) + purge_lines(queue);
 	if (states.delayed)
-		deleted += purge_waiting(queue, TABLE_DELAYED);
+		deleted += purge_waiting(queue, TABLE_DELAYED, false);
+	if (states.pending)
+		deleted += purge_waiting(queue, TABLE_DELAYED, true);
 	if (states.dead)
 		deleted += purge_dead(queue);
 	for (JobqTable which = TABLE_HISTORY; states.completed && which < NUM_TABLES; which++)

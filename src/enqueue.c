@@ -38,6 +38,7 @@
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_enqueue);
+PG_FUNCTION_INFO_V1(jobq_open_batch);
 
 static TimestampTz
 start_time(FunctionCallInfo fcinfo, TimestampTz now)
@@ -96,9 +97,23 @@ read_scope(FunctionCallInfo fcinfo, JobTemplate *t)
 						errhint("Use started or finished.")));
 }
 
-/* Checks what the two functions have in common. */
+/* What the jobs wait for. */
+static void
+read_after(FunctionCallInfo fcinfo, bool opens, JobTemplate *t)
+{
+	after_read(fcinfo, ARG_AFTER, opens, &t->after);
+	if (t->on_conflict == CONFLICT_REPLACE && (t->after.waits || t->after.batch != 0))
+		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+						errmsg("on_conflict 'replace' cannot be combined with after, batch or open_batch"),
+						errhint("Cancel the job that has the key, and enqueue a new one.")));
+	t->run_at = t->visible_at;
+	if (t->after.waits)
+		t->visible_at = DT_NOEND;
+}
+
+/* Checks what the functions have in common. opens: the jobs are batches, and open. */
 void
-enqueue_read(FunctionCallInfo fcinfo, const char *verb, JobTemplate *t)
+enqueue_read(FunctionCallInfo fcinfo, const char *verb, bool opens, JobTemplate *t)
 {
 	int64 expires_in;
 
@@ -118,6 +133,7 @@ enqueue_read(FunctionCallInfo fcinfo, const char *verb, JobTemplate *t)
 		t->expires = timestamp_add(t->now, expires_in);
 	t->on_conflict = conflict_arg(fcinfo);
 	read_scope(fcinfo, t);
+	read_after(fcinfo, opens, t);
 }
 
 /* Fills an empty slot of the job table. */
@@ -145,6 +161,12 @@ enqueue_fill(TupleTableSlot *slot, const JobTemplate *t, const JobInput *input)
 		if (!TIMESTAMP_IS_NOBEGIN(t->unique_until))
 			slot_set(slot, Anum_job_unique_until, TimestampTzGetDatum(t->unique_until));
 	}
+	if (t->after.waits)
+	{
+		slot_set(slot, Anum_job_after_dead, CharGetDatum(t->after.policy));
+		if (t->run_at > t->now)
+			slot_set(slot, Anum_job_run_at, TimestampTzGetDatum(t->run_at));
+	}
 	slot_set(slot, Anum_job_payload, JsonbPGetDatum(input->payload));
 	if (input->headers)
 		slot_set(slot, Anum_job_headers, JsonbPGetDatum(input->headers));
@@ -164,7 +186,7 @@ enqueue_place(const JobTemplate *t, StoreTable *place, const JobInput *inputs, T
 	int64 lo = 0;
 	int64 hi = 0;
 
-	if (event_wanted(t->queue, EVENT_WAITING))
+	if (event_wanted(t->queue, EVENT_WAITING) && !t->after.waits)
 		for (int i = 0; i < n; i++)
 			event_note_job(t->queue, EVENT_WAITING, jobs[i], 0, delayed ? t->visible_at - t->now : EVENT_NO_DELAY,
 						   NULL);
@@ -202,7 +224,7 @@ enqueue_place(const JobTemplate *t, StoreTable *place, const JobInput *inputs, T
 	if (placed == 0)
 		return;
 	store_insert(place, slots, placed);
-	xact_count(t->queue, delayed ? COUNT_DELAYED : COUNT_READY, placed);
+	xact_count(t->queue, ticket_counter(place->which, &tickets[0]), placed);
 	if (delayed)
 		xact_made_delayed(t->queue, t->visible_at);
 	else
@@ -278,20 +300,15 @@ insert_row(const JobTemplate *t, StoreTable *job, JobInput *input)
 	return true;
 }
 
-/*
- * jobq.enqueue(): one job. Returns its id, or that of the job that has the unique key.
- *
- * Errors: 22004, 22023 bad argument; 42704 no such queue; JQ004 payload too large; 42710 key taken, with on_conflict 'error'.
- */
-Datum
-jobq_enqueue(PG_FUNCTION_ARGS)
+static Datum
+enqueue_one(FunctionCallInfo fcinfo, const char *verb, bool opens)
 {
 	JobTemplate t;
 	StoreTable *job;
 	StoreTable *place;
 	JobInput input = {NULL};
 
-	enqueue_read(fcinfo, "enqueue", &t);
+	enqueue_read(fcinfo, verb, opens, &t);
 	input.group_key = arg_text(fcinfo, ARG_GROUP_KEY, "group_key", JOBQ_MAX_NAME);
 	input.unique_key = arg_text(fcinfo, ARG_UNIQUE_KEY, "unique_key", JOBQ_MAX_NAME);
 	if (PG_ARGISNULL(ARG_PAYLOAD))
@@ -316,8 +333,28 @@ jobq_enqueue(PG_FUNCTION_ARGS)
 		place = store_open(t.visible_at > t.now ? TABLE_DELAYED : TABLE_READY);
 		enqueue_place(&t, place, &input, job->slots, 1);
 		store_close(place);
+		after_attach(&t.after, t.queue, &input.id, 1);
 	}
 	store_close(job);
 	xact_verb_end(false);
 	PG_RETURN_INT64(input.id);
+}
+
+/*
+ * jobq.enqueue(): one job. Returns its id, or that of the job that has the unique key.
+ *
+ * Errors: 22004, 22023 bad argument; 42704 no such queue; JQ004 payload too large; 42710 key taken, with on_conflict 'error'; those of
+ * after_read().
+ */
+Datum
+jobq_enqueue(PG_FUNCTION_ARGS)
+{
+	return enqueue_one(fcinfo, "enqueue", false);
+}
+
+/* jobq.open_batch(): a job that waits until the batch that has its id is closed, and all its members have ended. As enqueue() otherwise. */
+Datum
+jobq_open_batch(PG_FUNCTION_ARGS)
+{
+	return enqueue_one(fcinfo, "open_batch", true);
 }

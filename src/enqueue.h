@@ -7,6 +7,7 @@
 #include "datatype/timestamp.h"
 #include "utils/jsonb.h"
 
+#include "after.h"
 #include "meta.h"
 #include "store.h"
 
@@ -27,7 +28,8 @@ enum
 	ARG_HEADERS,
 	ARG_ON_CONFLICT,
 	ARG_UNIQUE_UNTIL,
-	ARG_UNIQUE_FOR
+	ARG_UNIQUE_FOR,
+	ARG_AFTER /* and after_dead, batch */
 };
 
 /* What happens when a job has the unique key already. */
@@ -44,7 +46,7 @@ typedef struct JobTemplate
 	DbSlot *db;
 	QueueInfo *queue;
 	TimestampTz now;
-	TimestampTz visible_at; /* not after now: ready at once */
+	TimestampTz visible_at; /* not after now: ready at once; DT_NOEND: it waits for others */
 	int16 priority;
 	int32 max_attempts;
 	TimestampTz expires; /* DT_NOEND: never */
@@ -53,6 +55,8 @@ typedef struct JobTemplate
 	OnConflict on_conflict;
 	bool until_started;       /* a unique key is free from its job's first start on */
 	TimestampTz unique_until; /* it is taken until then in any case; DT_NOBEGIN: no such time */
+	After after;
+	TimestampTz run_at; /* what visible_at is when the job waits for nobody any more */
 } JobTemplate;
 
 /* What differs from job to job. */
@@ -65,7 +69,7 @@ typedef struct JobInput
 	int64 id;
 } JobInput;
 
-extern void enqueue_read(FunctionCallInfo fcinfo, const char *verb, JobTemplate *t);
+extern void enqueue_read(FunctionCallInfo fcinfo, const char *verb, bool opens, JobTemplate *t);
 extern void enqueue_fill(TupleTableSlot *slot, const JobTemplate *t, const JobInput *input);
 extern void enqueue_place(const JobTemplate *t, StoreTable *place, const JobInput *inputs, TupleTableSlot **jobs,
 						  int n);

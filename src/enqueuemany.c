@@ -479,6 +479,20 @@ enqueue_unique(Many *m)
 	}
 }
 
+/* What the jobs that were inserted wait for, and what waits for them. */
+static void
+attach(Many *m)
+{
+	int64 *ids = MemoryContextAllocHuge(CurrentMemoryContext, Max(m->n, 1) * sizeof(int64));
+	int n = 0;
+
+	for (int i = 0; i < m->n; i++)
+		if (m->status[i] == NULL)
+			ids[n++] = m->ids[i];
+	after_attach(&m->t.after, m->t.queue, ids, n);
+	pfree(ids);
+}
+
 static void
 return_rows(Many *m, ReturnSetInfo *rsinfo)
 {
@@ -512,7 +526,7 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 	Many m;
 
 	memset(&m, 0, sizeof(m));
-	enqueue_read(fcinfo, "enqueue_many", &m.t);
+	enqueue_read(fcinfo, "enqueue_many", false, &m.t);
 	if (PG_ARGISNULL(ARG_PAYLOAD))
 		ereport(ERROR, (errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED), errmsg("payloads must not be null")));
 	m.payloads = JsonbPGetDatum(PG_GETARG_JSONB_P(ARG_PAYLOAD));
@@ -536,6 +550,7 @@ jobq_enqueue_many(PG_FUNCTION_ARGS)
 		insert_all(&m);
 		close_tables(&m);
 	}
+	attach(&m);
 	return_rows(&m, (ReturnSetInfo *) fcinfo->resultinfo);
 	xact_verb_end(false);
 	return (Datum) 0;

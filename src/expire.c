@@ -445,7 +445,7 @@ count_rolled_back(Retire *retire, int32 queue_id, int64 job_id)
 							   "claim_rolled_back", RETRY_IN_DEFAULT, true, NULL);
 		}
 		store_snapshot_done(snapshot);
-		xact_count(queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+		xact_count(queue, ticket_counter(from, &ticket), -1);
 	}
 	ExecDropSingleTupleTableSlot(job);
 	return result;

@@ -11,16 +11,11 @@
 #include "access/xact.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
-#include "storage/lock.h"
-#include "storage/proc.h"
 #include "utils/timestamp.h"
 
 #include "group.h"
-#include "guc.h"
+#include "stripe.h"
 #include "timeutil.h"
-
-/* Advisory locks with this class are ours; SQL gives out 1 and 2. */
-#define STRIPE_LOCK_CLASS 0x4a51
 
 /* The stripe of a group: the same before its row exists, while it lives and when it goes. */
 int
@@ -28,38 +23,7 @@ group_stripe(int32 queue_id, const text *key)
 {
 	uint64 hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(key), VARSIZE_ANY_EXHDR(key), queue_id);
 
-	return (int) (hash % GROUP_STRIPES);
-}
-
-/*
- * Takes stripes until the transaction's end, in their order, so that no two transactions can wait for each other. Nothing else may be
- * waited for after the first. Error 55P03 after lock_timeout or jobq.commit_timeout, whichever is shorter: statement_timeout does not
- * run in COMMIT.
- */
-void
-group_lock_stripes(const StripeSet *stripes)
-{
-	int saved = LockTimeout;
-
-	if (jobq_commit_timeout > 0 && (LockTimeout == 0 || LockTimeout > jobq_commit_timeout))
-		LockTimeout = jobq_commit_timeout;
-	PG_TRY();
-	{
-		for (int i = 0; i < GROUP_STRIPES; i++)
-		{
-			LOCKTAG tag;
-
-			if ((stripes->bits[i / 64] & (UINT64CONST(1) << (i % 64))) == 0)
-				continue;
-			SET_LOCKTAG_ADVISORY(tag, MyDatabaseId, 0, i, STRIPE_LOCK_CLASS);
-			(void) LockAcquire(&tag, ExclusiveLock, false, false);
-		}
-	}
-	PG_FINALLY();
-	{
-		LockTimeout = saved;
-	}
-	PG_END_TRY();
+	return (int) (hash % STRIPES);
 }
 
 static StoreTable *

@@ -9,14 +9,6 @@
 #include "meta.h"
 #include "store.h"
 
-#define GROUP_STRIPES 256
-
-/* A bit for each stripe. */
-typedef struct StripeSet
-{
-	uint64 bits[GROUP_STRIPES / 64];
-} StripeSet;
-
 /* Tables that are opened on first use; closed by group_close. Start with zeroes. */
 typedef struct GroupTables
 {
@@ -33,7 +25,6 @@ typedef struct GroupSettings
 } GroupSettings;
 
 extern int group_stripe(int32 queue_id, const text *key);
-extern void group_lock_stripes(const StripeSet *stripes);
 extern void group_settings(GroupTables *t, QueueInfo *queue, const text *key, GroupSettings *settings);
 extern bool group_is_special(QueueInfo *queue);
 extern TimestampTz group_rate_free(GroupTables *t, QueueInfo *queue, const text *key);

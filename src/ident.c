@@ -154,6 +154,25 @@ ident_job_ids(DbSlot *db, int64 *ids, int n)
 	}
 }
 
+/* Whether a number was given out as a job's id, or might have been: other tickets draw from the same numbers. */
+bool
+ident_job_was_drawn(DbSlot *db, int64 id)
+{
+	bool in_hand;
+	int64 block;
+	Oid user;
+	int context;
+
+	SpinLockAcquire(&db->mutex);
+	in_hand = id >= db->ids.next && id < db->ids.limit;
+	SpinLockRelease(&db->mutex);
+	GetUserIdAndSecContext(&user, &context);
+	SetUserIdAndSecContext(extension_owner(), context | SECURITY_LOCAL_USERID_CHANGE);
+	block = sequence_value(SEQ_JOB_BLOCK);
+	SetUserIdAndSecContext(user, context);
+	return id > 0 && !in_hand && id / ID_BLOCK <= block;
+}
+
 /*
  * The current generation. What changed is set in the order base, generation, system: a crash in between raises the base once more,
  * never less. Two sessions at once set the same values.

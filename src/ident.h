@@ -7,6 +7,7 @@
 #include "shmem.h"
 
 extern void ident_job_ids(DbSlot *db, int64 *ids, int n);
+extern bool ident_job_was_drawn(DbSlot *db, int64 id);
 extern int64 ident_token(DbSlot *db);
 extern void ident_raise_generation(int64 seen_id, int64 seen_token);
 

@@ -25,6 +25,7 @@
 #include "utils/timestamp.h"
 
 #include "args.h"
+#include "depend.h"
 #include "event.h"
 #include "grant.h"
 #include "meta.h"
@@ -82,14 +83,6 @@ work_end(Work *w)
 		store_close(w->history[i]);
 }
 
-static StoreTable *
-open_once(StoreTable **t, JobqTable which)
-{
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
-}
-
 /* Reads a job's row with a new snapshot. False: there is no such live job. */
 static bool
 read_job(Work *w, int64 id)
@@ -111,7 +104,7 @@ static bool
 find_lease(Work *w, int64 id)
 {
 	Snapshot snapshot = store_snapshot();
-	bool found = store_lease_of_job(open_once(&w->lease, TABLE_LEASE), snapshot, id, &w->held, &w->position);
+	bool found = store_lease_of_job(store_open_once(&w->lease, TABLE_LEASE), snapshot, id, &w->held, &w->position);
 
 	store_snapshot_done(snapshot);
 	return found;
@@ -135,7 +128,7 @@ take_ticket(Work *w)
 		if (from == TABLE_READY)
 			xact_took_ready(w->queue, w->ticket.lane, w->ticket.priority, w->ticket.seq);
 	}
-	xact_count(w->queue, from == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+	xact_count(w->queue, ticket_counter(from, &w->ticket), -1);
 	return true;
 }
 
@@ -146,7 +139,7 @@ take_ticket(Work *w)
 static bool
 end_wait(Work *w, const text *key)
 {
-	StoreTable *delayed = open_once(&w->retire.delayed, TABLE_DELAYED);
+	StoreTable *delayed = store_open_once(&w->retire.delayed, TABLE_DELAYED);
 	LineAfter after = {.lane = LANE_GROUP, .not_before = DT_NOBEGIN};
 	Snapshot snapshot = store_snapshot();
 	LineRow head;
@@ -167,7 +160,7 @@ end_wait(Work *w, const text *key)
 static bool
 leave_line(Work *w, int64 id)
 {
-	StoreTable *line = open_once(&w->line, TABLE_LINE);
+	StoreTable *line = store_open_once(&w->line, TABLE_LINE);
 	Snapshot snapshot;
 	bool isnull;
 	bool taken;
@@ -296,9 +289,9 @@ find_finished(Work *w, int64 id, bool delete)
 		meta_queue_by_id(DatumGetInt32(slot_value(w->job, Anum_job_queue_id))))
 		result = may_manage(w->retire.job, w->job) ? FINISHED_LIVE : FINISHED_NOT_FOUND;
 	else
-		result = look_in(open_once(&w->dead, TABLE_DEAD), INDEX_DEAD_PKEY, snapshot, id, delete);
+		result = look_in(store_open_once(&w->dead, TABLE_DEAD), INDEX_DEAD_PKEY, snapshot, id, delete);
 	for (int i = 0; i < lengthof(w->history) && result == FINISHED_NOT_FOUND; i++)
-		result = look_in(open_once(&w->history[i], TABLE_HISTORY + i), INDEX_HISTORY_ID, snapshot, id, delete);
+		result = look_in(store_open_once(&w->history[i], TABLE_HISTORY + i), INDEX_HISTORY_ID, snapshot, id, delete);
 	store_snapshot_done(snapshot);
 	return result;
 }
@@ -379,9 +372,19 @@ refuse_reschedule(Work *w, int64 id, Standing standing)
 	ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("job " INT64_FORMAT " does not exist", id)));
 }
 
-/* Replaces the job's row by one with another priority. Returns a slot with the new row, good until the next one is made. */
+/* Whether the ticket in hand is that of a job which waits for others. */
+static bool
+is_pending(const Work *w)
+{
+	return TIMESTAMP_IS_NOEND(w->ticket.visible_at);
+}
+
+/*
+ * Replaces the job's row by one with another priority, or, of a job that waits for others, another time to run at; NULL: as it was.
+ * Returns a slot with the new row, good until the next one is made.
+ */
 static TupleTableSlot *
-change_priority(Work *w, int priority)
+change_row(Work *w, const int32 *priority, const TimestampTz *run_at)
 {
 	StoreTable *table = w->retire.job;
 	TupleTableSlot *slot = store_slot(table, 0);
@@ -393,7 +396,10 @@ change_priority(Work *w, int priority)
 		slot->tts_values[i] = w->job->tts_values[i];
 		slot->tts_isnull[i] = w->job->tts_isnull[i];
 	}
-	slot_set(slot, Anum_job_priority, Int16GetDatum(priority));
+	if (priority)
+		slot_set(slot, Anum_job_priority, Int16GetDatum((int16) *priority));
+	if (run_at)
+		slot_set(slot, Anum_job_run_at, TimestampTzGetDatum(*run_at));
 	if (store_delete(table, &tid, true) != TM_Ok)
 		damaged(DatumGetInt64(slot_value(w->job, Anum_job_id)), "changed without its ticket");
 	store_insert(table, &slot, 1);
@@ -427,7 +433,7 @@ run_at_arg(FunctionCallInfo fcinfo, int argno)
 }
 
 /*
- * reschedule(job_id, run_at, priority): moves a waiting job; null leaves a thing as it is, a run_at in the past means now. The job
+ * reschedule(job_id, run_at, priority): moves a waiting job; one that waits for others will start then, or later; null leaves a thing as it is, a run_at in the past means now. The job
  * keeps its attempts and goes to the end of its priority; in a group it keeps its place, unless it is to run later: then it joins again. Errors: 42704 unknown; 55000 active or finished; 22023 bad or no value.
  */
 PG_FUNCTION_INFO_V1(jobq_reschedule);
@@ -451,12 +457,16 @@ jobq_reschedule(PG_FUNCTION_ARGS)
 	standing = find_job(&w, id);
 	if (standing != STANDING_WAITING)
 		refuse_reschedule(&w, id, standing);
-	job = PG_ARGISNULL(2) ? w.job : change_priority(&w, priority);
-	if (w.was_in_line && (PG_ARGISNULL(1) || run_at <= w.retire.now))
+	job = w.job;
+	if (!PG_ARGISNULL(2) || is_pending(&w))
+		job = change_row(&w, PG_ARGISNULL(2) ? NULL : &priority, is_pending(&w) && !PG_ARGISNULL(1) ? &run_at : NULL);
+	if (is_pending(&w))
+		retire_requeue(&w.retire, w.queue, job, w.ticket.attempt, DT_NOEND);
+	else if (w.was_in_line && (PG_ARGISNULL(1) || run_at <= w.retire.now))
 		keep_place(&w, job);
 	else
 		retire_requeue(&w.retire, w.queue, job, w.ticket.attempt, PG_ARGISNULL(1) ? w.ticket.visible_at : run_at);
-	if (!PG_ARGISNULL(1))
+	if (!PG_ARGISNULL(1) && !is_pending(&w))
 		event_job(w.queue, EVENT_WAITING, job, w.ticket.attempt,
 				  run_at > w.retire.now ? run_at - w.retire.now : EVENT_NO_DELAY, NULL);
 	work_end(&w);
@@ -485,8 +495,8 @@ waits_for_rate(Work *w, const text *key)
 static bool
 end_backoff(Work *w, int64 id)
 {
-	StoreTable *line = open_once(&w->line, TABLE_LINE);
-	StoreTable *delayed = open_once(&w->retire.delayed, TABLE_DELAYED);
+	StoreTable *line = store_open_once(&w->line, TABLE_LINE);
+	StoreTable *delayed = store_open_once(&w->retire.delayed, TABLE_DELAYED);
 	LineAfter after = {.lane = LANE_GROUP, .not_before = DT_NOBEGIN};
 	Snapshot snapshot;
 	bool isnull;
@@ -508,11 +518,11 @@ end_backoff(Work *w, int64 id)
 	return true;
 }
 
-/* Makes a delayed job ready. False: it is not delayed, or somebody has it in hand. */
+/* Makes a delayed or pending job ready. False: it is neither, or somebody has it in hand. */
 static bool
 run_now(Work *w, int64 id)
 {
-	StoreTable *delayed = open_once(&w->retire.delayed, TABLE_DELAYED);
+	StoreTable *delayed = store_open_once(&w->retire.delayed, TABLE_DELAYED);
 	Snapshot snapshot;
 	bool taken;
 
@@ -526,15 +536,17 @@ run_now(Work *w, int64 id)
 	store_snapshot_done(snapshot);
 	if (!taken)
 		return false;
-	xact_count(w->queue, COUNT_DELAYED, -1);
+	xact_count(w->queue, ticket_counter(TABLE_DELAYED, &w->ticket), -1);
 	if (!read_job(w, id))
 		damaged(id, "has a ticket but no row");
+	if (is_pending(w))
+		depend_left(w->job);
 	retire_requeue(&w->retire, w->queue, w->job, w->ticket.attempt, w->retire.now);
 	event_job(w->queue, EVENT_WAITING, w->job, w->ticket.attempt, EVENT_NO_DELAY, NULL);
 	return true;
 }
 
-/* run_now(job_ids) -> how many delayed jobs became ready; others are passed over. Waits for nobody. */
+/* run_now(job_ids) -> how many delayed or pending jobs became ready; others are passed over. Waits for nobody. */
 PG_FUNCTION_INFO_V1(jobq_run_now);
 Datum
 jobq_run_now(PG_FUNCTION_ARGS)

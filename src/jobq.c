@@ -14,6 +14,7 @@
 #include "guc.h"
 #include "jobq.h"
 #include "launcher.h"
+#include "letgo.h"
 #include "line.h"
 #include "maintain.h"
 #include "manager.h"
@@ -42,6 +43,7 @@ _PG_init(void)
 	event_init(); /* before xact.c: callbacks run in the reverse order */
 	xact_init();
 	line_init();
+	letgo_init(); /* comes before all that */
 	due_init();
 	drain_init();
 	schedule_init();

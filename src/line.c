@@ -35,6 +35,7 @@
 #include "ident.h"
 #include "line.h"
 #include "pending.h"
+#include "stripe.h"
 #include "timeutil.h"
 #include "xact.h"
 
@@ -561,13 +562,13 @@ pay(bool prepare)
 
 		if (note->kind == NOTE_FORGET || note->kind == NOTE_VOID)
 			continue;
-		stripes.bits[note->stripe / 64] |= UINT64CONST(1) << (note->stripe % 64);
+		stripe_add(&stripes, note->stripe);
 		order[n++] = i;
 	}
 	if (n > 0)
 	{
 		qsort(order, n, sizeof(int), by_group);
-		group_lock_stripes(&stripes);
+		stripes_lock(STRIPE_GROUP, &stripes, NULL);
 		DEBUG_POINT("line-locked");
 		xact_verb_begin(meta_db()); /* notices what others wrote since the last verb */
 		CommandCounterIncrement();

@@ -67,6 +67,7 @@ static const MaintainStep steps[] = {
 	{"count rolled back claims", rolled_back_due, rolled_back_run, rolled_back_undo},
 	{"start executors", manager_due, manager_run, manager_undo},
 	{"notify listeners", notify_due, notify_run, notify_undo},
+	{"let go of jobs", sweep_due, sweep_run, sweep_undo},
 	{"raise alarms", alarms_due, alarms_run, alarms_undo},
 	{"send events", events_due, events_run, events_undo},
 	{"recount", recount_due, recount_run, recount_undo},

@@ -117,6 +117,11 @@ extern TimestampTz ttl_due(Maintain *m);
 extern void ttl_run(Maintain *m);
 extern void ttl_undo(Maintain *m);
 
+/* sweep.c */
+extern TimestampTz sweep_due(Maintain *m);
+extern void sweep_run(Maintain *m);
+extern void sweep_undo(Maintain *m);
+
 /* window.c */
 extern TimestampTz windows_due(Maintain *m);
 extern void windows_run(Maintain *m);

@@ -305,12 +305,13 @@ recount_run(Maintain *m)
 		recount_undo(m);
 		return;
 	}
-	/* tickets and handlers that a COMMIT PREPARED made were announced to nobody */
+	/* tickets, ends and handlers that a COMMIT PREPARED made were announced to nobody */
 	if (took_prepared)
 	{
 		rescan_soon(m);
 		SpinLockAcquire(&m->db->mutex);
 		m->db->handlers_changed = true;
+		m->db->sweep_at = DT_NOBEGIN;
 		SpinLockRelease(&m->db->mutex);
 	}
 	took_prepared = false;

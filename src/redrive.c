@@ -25,6 +25,7 @@
 
 #include "admin.h"
 #include "args.h"
+#include "depend.h"
 #include "event.h"
 #include "grant.h"
 #include "meta.h"
@@ -278,6 +279,9 @@ redrive_begin(Redrive *r, QueueInfo *from, QueueInfo *to, int64 limit, const Hel
 	memset(r, 0, sizeof(*r));
 	r->from = from;
 	r->to = to;
+	/* jobs may wait for those that come there */
+	if (to != from)
+		depend_watch(to, false);
 	r->limit = limit;
 	r->dead = store_open(TABLE_DEAD);
 	r->locked = store_read_slot(r->dead);

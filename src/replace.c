@@ -16,6 +16,7 @@
 #include "executor/executor.h"
 #include "utils/timestamp.h"
 
+#include "depend.h"
 #include "event.h"
 #include "line.h"
 #include "replace.h"
@@ -54,6 +55,7 @@ write_row(Retire *r, TupleTableSlot *job, TupleTableSlot *row)
 	slot_set(row, Anum_job_created, slot_value(job, Anum_job_created));
 	if (store_delete(r->job, &tid, true) != TM_Ok)
 		elog(ERROR, "job " INT64_FORMAT " changed without its ticket", DatumGetInt64(slot_value(job, Anum_job_id)));
+	depend_left(job);
 	store_insert(r->job, &row, 1);
 }
 

@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "backoff.h"
+#include "depend.h"
 #include "event.h"
 #include "ident.h"
 #include "line.h"
@@ -82,14 +83,6 @@ retire_attempt(const Lease *lease, int position)
 	return attempt;
 }
 
-static StoreTable *
-open_once(StoreTable **t, JobqTable which)
-{
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
-}
-
 static void
 flush_history(Retire *r)
 {
@@ -132,6 +125,7 @@ delete_row(Retire *r, TupleTableSlot *job)
 	if (store_delete(r->job, &tid, true) != TM_Ok)
 		return false;
 	unique_release(&r->window, job, r->now);
+	depend_left(job);
 	return true;
 }
 
@@ -206,7 +200,7 @@ add_history(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, const 
 	if (r->nhistory > 0 && which != r->history_table)
 		flush_history(r);
 	r->history_table = which;
-	history = open_once(&r->history[which - TABLE_HISTORY], which);
+	history = store_open_once(&r->history[which - TABLE_HISTORY], which);
 	slot = store_slot(history, r->nhistory++);
 
 	slot_getallattrs(job);
@@ -271,6 +265,7 @@ retire_finish(Retire *r, QueueInfo *queue, TupleTableSlot *job, char state, cons
 		store_failures_delete(job_id);
 	xact_count(queue, total_of_state(state), 1);
 	event_job(queue, event_of_state(state), job, attempt->attempt, EVENT_NO_DELAY, NULL);
+	depend_ended(queue, job_id, state);
 	waitjob_note(job_id);
 	if (state == 'c')
 		xact_time(queue, TIME_RUN, r->now - (retire_run_began != 0 ? retire_run_began : attempt->started));
@@ -286,6 +281,7 @@ retire_delete(Retire *r, QueueInfo *queue, TupleTableSlot *job)
 		return false;
 	store_failures_delete(job_id);
 	event_job(queue, EVENT_DELETED, job, -1, EVENT_NO_DELAY, NULL);
+	depend_ended(queue, job_id, ENDED_REMOVED);
 	waitjob_note(job_id);
 	return true;
 }
@@ -310,11 +306,14 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 	retire_waits(job);
 	if (visible_at > r->now)
 	{
-		slot = store_slot(open_once(&r->delayed, TABLE_DELAYED), 0);
+		slot = store_slot(store_open_once(&r->delayed, TABLE_DELAYED), 0);
 		store_delayed_fill(slot, &ticket);
 		store_insert(r->delayed, &slot, 1);
-		xact_count(queue, COUNT_DELAYED, 1);
+		xact_count(queue, ticket_counter(TABLE_DELAYED, &ticket), 1);
 		xact_made_delayed(queue, visible_at);
+		/* what it waits for may have ended while its ticket was in hand */
+		if (TIMESTAMP_IS_NOEND(visible_at))
+			depend_note(DEPEND_CHECK, ticket.job_id, 0);
 	}
 	else if (ticket.joins)
 	{
@@ -330,7 +329,7 @@ retire_requeue(Retire *r, QueueInfo *queue, TupleTableSlot *job, int32 attempt, 
 	{
 		ticket.seq = ident_job_id(meta_db());
 		ticket.since = r->now;
-		slot = store_slot(open_once(&r->ready, TABLE_READY), 0);
+		slot = store_slot(store_open_once(&r->ready, TABLE_READY), 0);
 		store_ready_fill(slot, &ticket);
 		store_insert(r->ready, &slot, 1);
 		xact_count(queue, COUNT_READY, 1);
@@ -410,8 +409,8 @@ retire_origin_headers(Datum headers, bool isnull, const Origin *from)
 	return DirectFunctionCall2(jsonb_concat, JsonbPGetDatum(origin), headers);
 }
 
-/* A dead job becomes a new job of the queue that its own routes dead letters to. */
-static void
+/* A dead job becomes a new job of the queue that its own routes dead letters to; returns that one's id. */
+static int64
 route_on(Retire *r, QueueInfo *from, QueueInfo *to, TupleTableSlot *job, int attempts, const char *reason,
 		 const text *error)
 {
@@ -441,13 +440,14 @@ route_on(Retire *r, QueueInfo *from, QueueInfo *to, TupleTableSlot *job, int att
 	retire_requeue(r, to, copy, 0, r->now);
 	ExecDropSingleTupleTableSlot(copy);
 	store_failures_move(DatumGetInt64(slot_value(job, Anum_job_id)), id, attempts);
+	return id;
 }
 
 /* Makes a job a dead letter of its own queue. */
 static void
 bury(Retire *r, QueueInfo *queue, TupleTableSlot *job, int attempts, const char *reason, const text *error)
 {
-	StoreTable *dead = open_once(&r->dead, TABLE_DEAD);
+	StoreTable *dead = store_open_once(&r->dead, TABLE_DEAD);
 	TupleTableSlot *slot = store_slot(dead, 0);
 
 	slot_getallattrs(job);
@@ -507,9 +507,12 @@ retire_fail(Retire *r, QueueInfo *queue, TupleTableSlot *job, const Attempt *att
 	if (queue->dead_letter_queue != 0)
 		onward = meta_queue_by_id(queue->dead_letter_queue);
 	if (onward)
-		route_on(r, queue, onward, job, attempt->attempt, reason, error);
+		depend_moved(queue, job_id, onward, route_on(r, queue, onward, job, attempt->attempt, reason, error));
 	else
+	{
 		bury(r, queue, job, attempt->attempt, reason, error);
+		depend_ended(queue, job_id, ENDED_DEAD);
+	}
 	(void) delete_row(r, job);
 	xact_count(queue, TOTAL_DEAD, 1);
 	event_job(queue, EVENT_DEAD, job, attempt->attempt, EVENT_NO_DELAY, error);
@@ -527,8 +530,8 @@ retire_take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, Ticket *tic
 
 	for (int i = 0; i < lengthof(places); i++)
 	{
-		StoreTable *t =
-			places[i] == TABLE_READY ? open_once(&r->ready, TABLE_READY) : open_once(&r->delayed, TABLE_DELAYED);
+		StoreTable *t = places[i] == TABLE_READY ? store_open_once(&r->ready, TABLE_READY)
+												 : store_open_once(&r->delayed, TABLE_DELAYED);
 		Snapshot snapshot = store_snapshot();
 		bool found = store_ticket_find(places[i], t, snapshot, job_id, queue->id, priority, ticket);
 		TM_Result result = TM_Deleted;

@@ -120,6 +120,8 @@ init_shared(char *base)
 		pg_atomic_init_u32(&jobq_queues[i].handlers, 0);
 		pg_atomic_init_u32(&jobq_queues[i].committing, 0);
 		pg_atomic_init_u32(&jobq_queues[i].dropping, 0);
+		pg_atomic_init_u32(&jobq_queues[i].watched, 0);
+		pg_atomic_init_u32(&jobq_queues[i].ending, 0);
 		for (int lane = 0; lane < NUM_LANES; lane++)
 			jobq_queues[i].lane_head[lane] = -1;
 	}
@@ -246,6 +248,7 @@ queue_slot_reset(QueueSlot *slot, Oid db_oid, Oid ext_oid, int32 queue_id)
 	slot->event_gone = 0;
 	SpinLockRelease(&slot->mutex);
 	pg_atomic_write_u32(&slot->dropping, 0);
+	pg_atomic_write_u32(&slot->watched, 0);
 	pg_atomic_write_u32(&slot->turn, 0);
 	pg_atomic_write_u64(&slot->claims, 0);
 	pg_atomic_write_u64(&slot->claim_buffers, 0);
@@ -393,6 +396,7 @@ db_slot_reset(DbSlot *db, Oid db_oid, Oid ext_oid)
 	db->totals_since = GetCurrentTimestamp();
 	db->events_new = db->alarms = false;
 	db->once_next = DT_NOBEGIN;
+	db->sweep_at = DT_NOBEGIN;
 	db->expiry_cursor = DT_NOBEGIN;
 	db->expiry_low = DT_NOEND;
 	db->next_expiry = DT_NOBEGIN;

@@ -108,6 +108,10 @@ typedef struct QueueSlot
 	pg_atomic_uint32 committing;
 	pg_atomic_uint32 dropping;
 
+	/* Whether jobs wait for jobs of this queue; commits that end some, not knowing of any. See depend.c. */
+	pg_atomic_uint32 watched;
+	pg_atomic_uint32 ending;
+
 	/* under mutex */
 	bool exact; /* counts are those of the tables */
 	int64 counts[NUM_COUNTERS];
@@ -178,6 +182,8 @@ typedef struct DbSlot
 	TimestampTz
 		next_window; /* end of the earliest window of a unique key without a job; DT_NOBEGIN: not known, DT_NOEND: none */
 	TimestampTz once_next; /* next look for once() records that are over; DT_NOBEGIN: not known, DT_NOEND: none */
+
+	TimestampTz sweep_at; /* next look for jobs that were not let go; DT_NOEND: none */
 
 	/* Positions of events, under JobqShared.event_lock. After a start they begin above those of the time before. */
 	uint64 event_first;

@@ -113,6 +113,15 @@ store_open(JobqTable which)
 	return t;
 }
 
+/* Opens a table at its first use. */
+StoreTable *
+store_open_once(StoreTable **t, JobqTable which)
+{
+	if (*t == NULL)
+		*t = store_open(which);
+	return *t;
+}
+
 static Relation
 store_index(StoreTable *t, int n)
 {

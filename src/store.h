@@ -283,6 +283,15 @@ typedef struct Ticket
 	TimestampTz turn_start; /* when a group with a rate started it; DT_NOBEGIN: not said */
 } Ticket;
 
+/* The counter of jobs that wait where a ticket is. */
+static inline JobqCounter
+ticket_counter(JobqTable which, const Ticket *ticket)
+{
+	if (which == TABLE_READY)
+		return COUNT_READY;
+	return TIMESTAMP_IS_NOEND(ticket->visible_at) ? COUNT_PENDING : COUNT_DELAYED;
+}
+
 /* A job in line. */
 typedef struct LineRow
 {
@@ -367,6 +376,7 @@ typedef enum LeaseLock
 /* tables */
 extern StoreTable *store_open(JobqTable which);
 extern void store_close(StoreTable *t);
+extern StoreTable *store_open_once(StoreTable **t, JobqTable which);
 extern TupleTableSlot *store_slot(StoreTable *t, int n);
 extern void store_insert(StoreTable *t, TupleTableSlot **slots, int n);
 extern bool store_insert_unique(StoreTable *t, int arbiter, TupleTableSlot *slot,
@@ -461,6 +471,30 @@ extern bool store_window_find(StoreTable *window, Snapshot snapshot, int32 queue
 							  UniqueWindow *row);
 extern void store_window_insert(StoreTable *window, int32 queue_id, const text *key, int64 job_id, TimestampTz until);
 
+/* dependencies: store_depend.c */
+typedef struct Dependency
+{
+	ItemPointerData tid;
+	int64 job_id; /* the job that waits */
+	int64 on_job; /* for this one; itself: its batch is open */
+	char
+		ended; /* how that ended without completing; 0: it has not. An upper case letter: it is waited for all the same */
+} Dependency;
+
+/* Whether a row holds its job back. */
+static inline bool
+dependency_holds(const Dependency *row)
+{
+	return row->ended == 0 || (row->ended >= 'A' && row->ended <= 'Z');
+}
+
+extern bool store_dependencies_exist(StoreTable *dependency);
+extern void store_dependency_fill(TupleTableSlot *slot, int64 job_id, int64 on_job, char ended);
+extern void store_dependency_read(TupleTableSlot *slot, Dependency *row);
+extern void store_dependencies_of(StoreScan *scan, StoreTable *dependency, Snapshot snapshot, int64 job_id);
+extern void store_dependencies_on(StoreScan *scan, StoreTable *dependency, Snapshot snapshot, int64 on_job);
+extern bool store_dependencies_hold(StoreTable *dependency, int64 job_id, int64 near, int n);
+
 /* failures and the ring of history tables */
 extern void store_failure_insert(int64 job_id, int attempt, TimestampTz at, const text *error);
 extern Datum store_failures_take(int64 job_id, bool *isnull);
@@ -468,6 +502,7 @@ extern Datum store_failures_read(Snapshot snapshot, int64 job_id, bool *isnull, 
 extern void store_failures_delete(int64 job_id);
 extern void store_failures_move(int64 from, int64 to, int shift);
 extern JobqTable store_history_table(TimestampTz expiry, TimestampTz now);
+extern char store_how_ended(int64 job_id, Snapshot snapshot, int32 *queue_id);
 
 static inline Datum
 slot_datum(TupleTableSlot *slot, int attnum, bool *isnull)

@@ -12,12 +12,14 @@
 #include "postgres.h"
 
 #include "access/stratnum.h"
+#include "storage/bufmgr.h"
 #include "utils/builtins.h"
 #include "utils/datetime.h"
 #include "utils/fmgroids.h"
 #include "utils/json.h"
 #include "utils/jsonb.h"
 #include "utils/numeric.h"
+#include "utils/rel.h"
 #include "utils/timestamp.h"
 
 #include "store.h"
@@ -164,6 +166,49 @@ store_failures_delete(int64 job_id)
 	store_scan_end(&scan);
 	store_snapshot_done(snapshot);
 	store_close(failure);
+}
+
+/* Looks for a job in a table of those that ended. */
+static bool
+find_ended(JobqTable which, int64 job_id, Snapshot snapshot, int queue_column, int state_column, int32 *queue_id,
+		   char *state)
+{
+	StoreTable *t = store_open_read(which);
+	ScanKeyData key;
+	StoreScan scan;
+	bool found = false;
+
+	/* most tables of the ring are empty */
+	if (RelationGetNumberOfBlocks(t->rel) > 0)
+	{
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
+		store_scan_begin(&scan, t, which == TABLE_DEAD ? INDEX_DEAD_PKEY : INDEX_HISTORY_ID, snapshot, &key, 1);
+		found = store_scan_next(&scan);
+		if (found)
+		{
+			*queue_id = DatumGetInt32(slot_value(scan.slot, queue_column));
+			if (state_column > 0)
+				*state = DatumGetChar(slot_value(scan.slot, state_column));
+		}
+		store_scan_end(&scan);
+	}
+	store_close(t);
+	return found;
+}
+
+/* How a job ended: d dead, c completed, x cancelled, e expired; 0: it is live, or not known any more. *queue_id (or NULL): its queue. */
+char
+store_how_ended(int64 job_id, Snapshot snapshot, int32 *queue_id)
+{
+	char state = 'd';
+	int32 queue = 0;
+	bool found = find_ended(TABLE_DEAD, job_id, snapshot, Anum_dead_queue_id, 0, &queue, &state);
+
+	for (JobqTable which = TABLE_HISTORY; which < NUM_TABLES && !found; which++)
+		found = find_ended(which, job_id, snapshot, Anum_history_queue_id, Anum_history_state, &queue, &state);
+	if (queue_id)
+		*queue_id = queue;
+	return found ? state : 0;
 }
 
 /* Moves a job's failed attempts to another job, their numbers lowered by shift. */

@@ -17,14 +17,6 @@
 #include "waiting.h"
 #include "xact.h"
 
-static StoreTable *
-open_once(StoreTable **t, JobqTable which)
-{
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
-}
-
 /* Gone since the snapshot, or in somebody's hands: it is to be looked for again. */
 static WaitingResult
 take_row(StoreTable *t, ItemPointer tid)
@@ -35,7 +27,7 @@ take_row(StoreTable *t, ItemPointer tid)
 static WaitingResult
 take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, JobqTable which, Snapshot snapshot, Waited *w)
 {
-	StoreTable *t = open_once(which == TABLE_READY ? &r->ready : &r->delayed, which);
+	StoreTable *t = store_open_once(which == TABLE_READY ? &r->ready : &r->delayed, which);
 	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
 	int16 priority = DatumGetInt16(slot_value(job, Anum_job_priority));
 	WaitingResult result;
@@ -50,7 +42,7 @@ take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, JobqTable which, S
 		return result;
 	if (which == TABLE_READY)
 		xact_took_ready(queue, ticket.lane, ticket.priority, ticket.seq);
-	xact_count(queue, which == TABLE_READY ? COUNT_READY : COUNT_DELAYED, -1);
+	xact_count(queue, ticket_counter(which, &ticket), -1);
 	w->attempt = ticket.attempt;
 	return WAITING_TAKEN;
 }
@@ -59,7 +51,7 @@ take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, JobqTable which, S
 static WaitingResult
 leave_line(Retire *r, QueueInfo *queue, TupleTableSlot *job, const text *key, Snapshot snapshot, Waited *w)
 {
-	StoreTable *line = open_once(&r->line, TABLE_LINE);
+	StoreTable *line = store_open_once(&r->line, TABLE_LINE);
 	int64 job_id = DatumGetInt64(slot_value(job, Anum_job_id));
 	WaitingResult result;
 
