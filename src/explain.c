@@ -121,7 +121,7 @@ worker_text(const text *worker)
 static bool
 is_waiting(const Explain *e)
 {
-	return e->job->place <= JOB_IN_DELAYED;
+	return e->job->place <= JOB_IN_PENDING;
 }
 
 static bool
@@ -155,6 +155,9 @@ say_state(Explain *e, const GroupInfo *g)
 		case JOB_IN_DELAYED:
 			say(e, job->ticket.visible_at > e->now ? "delayed until %s" : "delayed, due since %s",
 				time_text(job->ticket.visible_at));
+			break;
+		case JOB_IN_PENDING:
+			say(e, "pending: waits for other jobs");
 			break;
 		case JOB_IN_LEASE:
 			say(e, "active: attempt %d of %d, held by %s since %s", attempt, max_attempts,

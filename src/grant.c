@@ -135,9 +135,9 @@ static const GrantedObject functions[] = {
 };
 
 static const GrantedObject views[] = {
-	{"queues", RIGHTS_GRANTED}, {"grants", RIGHTS_GRANTED}, {"jobs", READING},
-	{"groups", READING},        {"workers", READING},       {"dead_letters", READING},
-	{"handlers", READING},      {"schedules", READING},     {"schedule_runs", READING},
+	{"queues", RIGHTS_GRANTED}, {"grants", RIGHTS_GRANTED}, {"jobs", READING},         {"dependencies", READING},
+	{"groups", READING},        {"workers", READING},       {"dead_letters", READING}, {"handlers", READING},
+	{"schedules", READING},     {"schedule_runs", READING},
 };
 
 /* A role or a membership changed. */

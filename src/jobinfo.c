@@ -108,7 +108,7 @@ last_of_failures(JobInfo *info)
 /* The columns that job, dead and the history have alike; the arguments are their numbers. */
 static void
 set_common(JobInfo *info, int queue_id, int created, int max_attempts, int priority, int name, int group_key,
-		   int payload, int headers)
+		   int unique_key, int payload, int headers)
 {
 	info->queue_id = DatumGetInt32(info->slot->tts_values[queue_id - 1]);
 	info->queue = meta_queue_by_id(info->queue_id);
@@ -120,6 +120,7 @@ set_common(JobInfo *info, int queue_id, int created, int max_attempts, int prior
 	copy_column(info, JOB_MAX_ATTEMPTS, max_attempts);
 	copy_column(info, JOB_NAME, name);
 	copy_column(info, JOB_GROUP_KEY, group_key);
+	copy_column(info, JOB_UNIQUE_KEY, unique_key);
 	copy_column(info, JOB_PAYLOAD, payload);
 	copy_column(info, JOB_HEADERS, headers);
 }
@@ -182,6 +183,22 @@ find_lease(JobInfo *info, Snapshot snapshot)
 	return true;
 }
 
+/* A job with a ticket in delayed. A pending one has no time but its own, if it has any. */
+static void
+set_delayed(JobInfo *info)
+{
+	if (TIMESTAMP_IS_NOEND(info->ticket.visible_at))
+	{
+		set_state(info, JOB_IN_PENDING, "pending");
+		copy_column(info, JOB_RUN_AT, Anum_job_run_at);
+	}
+	else
+	{
+		set_state(info, JOB_IN_DELAYED, "delayed");
+		set_time(info, JOB_RUN_AT, info->ticket.visible_at);
+	}
+}
+
 /* A job that is not finished. */
 static bool
 find_live(JobInfo *info, Snapshot snapshot)
@@ -199,17 +216,15 @@ find_live(JobInfo *info, Snapshot snapshot)
 		return false;
 	slot_getallattrs(info->slot);
 	set_common(info, Anum_job_queue_id, Anum_job_created, Anum_job_max_attempts, Anum_job_priority, Anum_job_name,
-			   Anum_job_group_key, Anum_job_payload, Anum_job_headers);
+			   Anum_job_group_key, Anum_job_unique_key, Anum_job_payload, Anum_job_headers);
+	copy_column(info, JOB_EXPIRES, Anum_job_expires);
 	failed = read_failures(info, snapshot);
 	if (find_ticket(info, snapshot, TABLE_READY))
 		set_state(info, JOB_IN_READY, "ready");
 	else if (find_in_line(info, snapshot))
 		set_state(info, JOB_IN_LINE, "ready");
 	else if (find_ticket(info, snapshot, TABLE_DELAYED))
-	{
-		set_state(info, JOB_IN_DELAYED, "delayed");
-		set_time(info, JOB_RUN_AT, info->ticket.visible_at);
-	}
+		set_delayed(info);
 	else if (line_joins(info->id))
 	{
 		/* every attempt that counted has left a failure */
@@ -257,7 +272,7 @@ find_dead(JobInfo *info, Snapshot snapshot)
 	if (!find_row(info, snapshot, TABLE_DEAD, INDEX_DEAD_PKEY))
 		return false;
 	set_common(info, Anum_dead_queue_id, Anum_dead_created, Anum_dead_max_attempts, Anum_dead_priority, Anum_dead_name,
-			   Anum_dead_group_key, Anum_dead_payload, Anum_dead_headers);
+			   Anum_dead_group_key, Anum_dead_unique_key, Anum_dead_payload, Anum_dead_headers);
 	set_state(info, JOB_IS_DEAD, "dead");
 	copy_column(info, JOB_ATTEMPT, Anum_dead_attempt);
 	copy_column(info, JOB_LAST_ERROR, Anum_dead_last_error);
@@ -277,7 +292,8 @@ find_in_history(JobInfo *info, Snapshot snapshot)
 	if (which == NUM_TABLES)
 		return false;
 	set_common(info, Anum_history_queue_id, Anum_history_created, Anum_history_max_attempts, Anum_history_priority,
-			   Anum_history_name, Anum_history_group_key, Anum_history_payload, Anum_history_headers);
+			   Anum_history_name, Anum_history_group_key, Anum_history_unique_key, Anum_history_payload,
+			   Anum_history_headers);
 	switch (DatumGetChar(slot_value(info->slot, Anum_history_state)))
 	{
 		case 'c':
@@ -300,9 +316,12 @@ find_in_history(JobInfo *info, Snapshot snapshot)
 	return true;
 }
 
-/* Finds a job that the current user may read, in the current memory context; NULL: there is none. To be ended with jobinfo_end. */
+/*
+ * Finds a job, in the current memory context; NULL: there is none. To be ended with jobinfo_end. Nobody is asked for rights: whoever may
+ * not read it must not be told.
+ */
 JobInfo *
-jobinfo_find(int64 id, Snapshot snapshot)
+jobinfo_find_any(int64 id, Snapshot snapshot)
 {
 	JobInfo *info = palloc0(sizeof(JobInfo));
 
@@ -315,13 +334,22 @@ jobinfo_find(int64 id, Snapshot snapshot)
 		if (!find_dead(info, snapshot) && !find_in_history(info, snapshot))
 			return NULL;
 	}
-	if (!grant_has(info->queue, RIGHTS_READ))
+	if (info->nulls[JOB_FAILURES])
+		set_value(info, JOB_FAILURES, DirectFunctionCall1(jsonb_in, CStringGetDatum("[]")));
+	return info;
+}
+
+/* The same for a job that the current user may read. */
+JobInfo *
+jobinfo_find(int64 id, Snapshot snapshot)
+{
+	JobInfo *info = jobinfo_find_any(id, snapshot);
+
+	if (info && !grant_has(info->queue, RIGHTS_READ))
 	{
 		jobinfo_end(info);
 		return NULL;
 	}
-	if (info->nulls[JOB_FAILURES])
-		set_value(info, JOB_FAILURES, DirectFunctionCall1(jsonb_in, CStringGetDatum("[]")));
 	return info;
 }
 

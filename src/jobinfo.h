@@ -30,6 +30,8 @@ enum
 	JOB_RESULT,
 	JOB_FAILURES,
 	JOB_DEADLINE,
+	JOB_UNIQUE_KEY,
+	JOB_EXPIRES,
 	NUM_JOB_COLUMNS
 };
 
@@ -40,6 +42,7 @@ typedef enum JobPlace
 	JOB_IN_LINE,
 	JOB_JOINS, /* this transaction has brought it to its group */
 	JOB_IN_DELAYED,
+	JOB_IN_PENDING, /* in delayed, until the jobs that it waits for have ended */
 	JOB_IN_LEASE,
 	JOB_IS_LOST, /* it has a row, and neither a ticket nor a lease */
 	JOB_IS_COMPLETED,
@@ -57,7 +60,7 @@ typedef struct JobInfo
 	Datum values[NUM_JOB_COLUMNS];
 	bool nulls[NUM_JOB_COLUMNS];
 	TupleTableSlot *slot; /* of its row, which the values point into */
-	Ticket ticket;        /* in ready or delayed */
+	Ticket ticket;        /* in ready or delayed, pending ones too */
 	LineRow row;          /* in line */
 	bool in_hand;         /* somebody is deleting its ticket, or its row in line */
 	Lease lease;          /* in lease */
@@ -66,6 +69,7 @@ typedef struct JobInfo
 } JobInfo;
 
 extern JobInfo *jobinfo_find(int64 id, Snapshot snapshot);
+extern JobInfo *jobinfo_find_any(int64 id, Snapshot snapshot);
 extern void jobinfo_end(JobInfo *info);
 extern const char *jobinfo_string(const JobInfo *info, int column);
 

@@ -32,7 +32,7 @@
 PG_FUNCTION_INFO_V1(jobq_queue_counts);
 
 /* The counters that queue_counts() shows: all but those of groups, which the metrics do. */
-#define COUNTS_COLUMNS 17
+#define COUNTS_COLUMNS 18
 
 /* Rates are told of no shorter time. */
 #define SHORTEST_SAMPLE (USECS_PER_SEC / 2)
@@ -290,13 +290,14 @@ stats_collect(DbSlot *db, TimestampTz now, int *n)
 static void
 put_row(ReturnSetInfo *rsinfo, QueueStats *stats, TimestampTz totals_since)
 {
+	static const JobqCounter states[] = {COUNT_READY, COUNT_DELAYED, COUNT_PENDING, COUNT_ACTIVE, COUNT_DEAD};
 	Datum values[COUNTS_COLUMNS];
 	bool nulls[COUNTS_COLUMNS] = {false};
 	int n = 0;
 
 	values[n++] = Int32GetDatum(stats->queue->id);
-	for (int i = COUNT_READY; i <= COUNT_DEAD; i++)
-		values[n++] = Int64GetDatum(stats->counts[i]);
+	for (int i = 0; i < lengthof(states); i++)
+		values[n++] = Int64GetDatum(stats->counts[states[i]]);
 	for (int i = TOTAL_ENQUEUED; i < NUM_COUNTERS; i++)
 		values[n++] = Int64GetDatum(stats->counts[i]);
 	nulls[n] = TIMESTAMP_IS_NOEND(stats->oldest_ready);

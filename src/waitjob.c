@@ -27,6 +27,7 @@
 #include "utils/fmgroids.h"
 #include "utils/jsonb.h"
 #include "utils/snapmgr.h"
+#include "utils/timestamp.h"
 
 #include "args.h"
 #include "compat.h"
@@ -158,7 +159,8 @@ live_state(int64 job_id, Snapshot snapshot)
 		state = "active";
 	else if (find_row(&scan, delayed, INDEX_DELAYED_JOB, snapshot, job_id))
 	{
-		state = "delayed";
+		state = TIMESTAMP_IS_NOEND(DatumGetTimestampTz(slot_value(scan.slot, Anum_delayed_visible_at))) ? "pending"
+																										: "delayed";
 		store_scan_end(&scan);
 	}
 	store_close(delayed);
@@ -253,8 +255,8 @@ wait_for_end(JobState *job, int64 usecs)
 /*
  * CALL jobq.wait_job(): waits until a job has ended. Holds no snapshot, transaction id or lock meanwhile.
  *
- * state: completed, cancelled, expired or dead, with the result; ready, delayed or active when the time is over; NULL: the job is not
- * known. Errors: 25001 in a transaction block; 22004; 22023.
+ * state: completed, cancelled, expired or dead, with the result; ready, delayed, pending or active when the time is over; NULL: the job is
+ * not known. Errors: 25001 in a transaction block; 22004; 22023.
  */
 Datum
 jobq_wait_job(PG_FUNCTION_ARGS)

@@ -4,8 +4,8 @@
 
 -- Counts out of shared memory; no table is counted unless they are not known there yet.
 CREATE FUNCTION jobq.queue_counts()
-	RETURNS TABLE (queue_id int, ready bigint, delayed bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint,
-		failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint,
+	RETURNS TABLE (queue_id int, ready bigint, delayed bigint, pending bigint, active bigint, dead bigint, enqueued_total bigint,
+		completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint,
 		expired_total bigint,
 		oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)
 	LANGUAGE C ROWS 20 AS 'MODULE_PATHNAME', 'jobq_queue_counts';
@@ -24,6 +24,7 @@ SELECT q.name AS queue,
 	q.paused,
 	c.ready,
 	c.delayed,
+	c.pending,
 	c.active,
 	c.dead,
 	c.enqueued_total,
@@ -88,13 +89,14 @@ $do$;
 CREATE VIEW jobq.job_full AS
 SELECT u.job_id, q.name AS queue, u.state, u.name, u.priority, u.group_key, u.attempt, u.max_attempts, u.run_at, u.lease_until, u.worker,
 	u.progress, u.last_error, u.created, u.started, u.finished, u.payload, u.headers, u.result, u.failures, u.deadline, u.reason,
-	u.cancel_requested, u.queue_id
+	u.cancel_requested, u.queue_id, u.unique_key, u.expires
 FROM (
 	-- never taken yet: no attempt, so no failure
 	SELECT j.id AS job_id, j.queue_id, 'ready'::text AS state, j.name, j.priority::int AS priority, j.group_key, r.attempt, j.max_attempts,
 		NULL::timestamptz AS run_at, NULL::timestamptz AS lease_until, NULL::text AS worker, NULL::jsonb AS progress,
 		NULL::text AS last_error, j.created, NULL::timestamptz AS started, NULL::timestamptz AS finished, j.payload, j.headers,
-		NULL::jsonb AS result, '[]'::jsonb AS failures, NULL::timestamptz AS deadline, NULL::text AS reason, false AS cancel_requested
+		NULL::jsonb AS result, '[]'::jsonb AS failures, NULL::timestamptz AS deadline, NULL::text AS reason, false AS cancel_requested,
+		j.unique_key, j.expires
 	FROM jobq.job j
 		JOIN jobq.ready r ON r.queue_id = j.queue_id AND r.lane = 1 AND r.priority = j.priority AND r.seq = j.id
 	UNION ALL
@@ -102,7 +104,7 @@ FROM (
 		NULL, NULL, NULL, NULL,
 		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
 		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
-			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false, j.unique_key, j.expires
 	FROM jobq.job j
 		JOIN jobq.ready r ON r.job_id = j.id AND r.lane = 0
 	UNION ALL
@@ -111,7 +113,7 @@ FROM (
 		NULL, NULL, NULL, NULL,
 		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
 		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
-			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false, j.unique_key, j.expires
 	FROM jobq.job j
 		JOIN jobq.line n ON n.job_id = j.id
 	UNION ALL
@@ -121,7 +123,7 @@ FROM (
 		NULL, NULL, NULL, NULL,
 		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
 		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
-			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false, j.unique_key, j.expires
 	FROM jobq.joining() g (job_id)
 		JOIN jobq.job j ON j.id = g.job_id
 	UNION ALL
@@ -129,9 +131,20 @@ FROM (
 		d.visible_at, NULL, NULL, NULL,
 		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
 		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
-			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false, j.unique_key, j.expires
 	FROM jobq.job j
 		JOIN jobq.delayed d ON d.job_id = j.id
+	WHERE d.visible_at < 'infinity'
+	UNION ALL
+	-- an arm of its own, so that a query for one state does not read the tickets of the other
+	SELECT j.id, j.queue_id, 'pending', j.name, j.priority::int, j.group_key, d.attempt, j.max_attempts,
+		j.run_at, NULL, NULL, NULL,
+		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, NULL, NULL, j.payload, j.headers,
+		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
+			FROM jobq.failure f WHERE f.job_id = j.id), NULL, NULL, false, j.unique_key, j.expires
+	FROM jobq.job j
+		JOIN jobq.delayed d ON d.job_id = j.id
+	WHERE d.visible_at = 'infinity'
 	UNION ALL
 	-- a job that a lease lists is active while its row exists
 	SELECT j.id, j.queue_id, 'active', j.name, j.priority::int, j.group_key, l.attempts[array_position(l.job_ids, j.id)], j.max_attempts,
@@ -139,7 +152,7 @@ FROM (
 		(SELECT f.error FROM jobq.failure f WHERE f.job_id = j.id ORDER BY f.attempt DESC LIMIT 1), j.created, l.started, NULL, j.payload, j.headers,
 		NULL, (SELECT jsonb_agg(jsonb_build_object('attempt', f.attempt, 'at', f.at, 'error', f.error) ORDER BY f.attempt)
 			FROM jobq.failure f WHERE f.job_id = j.id), nullif(l.deadline, 'infinity'), NULL,
-		l.cancel >> (array_position(l.job_ids, j.id) - 1) & 1 = 1
+		l.cancel >> (array_position(l.job_ids, j.id) - 1) & 1 = 1, j.unique_key, j.expires
 	FROM jobq.lease l
 		JOIN jobq.job j ON j.id = ANY (l.job_ids)
 	UNION ALL
@@ -147,22 +160,39 @@ FROM (
 	SELECT h.id, h.queue_id, s.state, h.name, h.priority::int, h.group_key, h.attempt, h.max_attempts,
 		NULL, NULL, h.worker, h.progress,
 		h.failures -> -1 ->> 'error', h.created, h.started, h.finished, h.payload, h.headers,
-		h.result, h.failures, NULL, NULL, false
+		h.result, h.failures, NULL, NULL, false, h.unique_key, NULL
 	FROM jobq.history h
 		JOIN (VALUES ('c'::"char", 'completed'::text), ('x', 'cancelled'), ('e', 'expired')) s (code, state) ON s.code = h.state
 	UNION ALL
 	SELECT d.id, d.queue_id, 'dead', d.name, d.priority::int, d.group_key, d.attempt, d.max_attempts,
 		NULL, NULL, NULL, NULL,
 		d.last_error, d.created, NULL, d.died, d.payload, d.headers,
-		NULL, d.failures, NULL, d.reason, false
+		NULL, d.failures, NULL, d.reason, false, d.unique_key, NULL
 	FROM jobq.dead d
 ) u
 	LEFT JOIN jobq.queue q ON q.id = u.queue_id;
 
 CREATE VIEW jobq.jobs WITH (security_barrier) AS
 SELECT j.job_id, j.queue, j.state, j.name, j.priority, j.group_key, j.attempt, j.max_attempts, j.run_at, j.lease_until, j.worker, j.progress,
-	j.last_error, j.created, j.started, j.finished, j.payload, j.headers, j.result
+	j.last_error, j.created, j.started, j.finished, j.payload, j.headers, j.result, j.unique_key, j.expires
 FROM jobq.job_full j
+WHERE jobq.may_read(j.queue_id);
+
+-- A row that says how one ended is kept where the job ran, or will run, all the same.
+CREATE VIEW jobq.dependencies WITH (security_barrier) AS
+SELECT d.job_id,
+	q.name AS queue,
+	d.on_job,
+	CASE d.ended
+		WHEN 'd' THEN 'dead'
+		WHEN 'x' THEN 'cancelled'
+		WHEN 'e' THEN 'expired'
+		WHEN 'r' THEN 'removed'
+		ELSE CASE WHEN d.on_job = d.job_id THEN 'open' ELSE 'waiting' END
+	END AS state
+FROM jobq.dependency d
+	JOIN jobq.job j ON j.id = d.job_id
+	LEFT JOIN jobq.queue q ON q.id = j.queue_id
 WHERE jobq.may_read(j.queue_id);
 
 CREATE VIEW jobq.workers WITH (security_barrier) AS

@@ -4,7 +4,8 @@
 CREATE FUNCTION jobq.job(job_id bigint)
 	RETURNS TABLE (job_id bigint, queue text, state text, name text, priority int, group_key text, attempt int, max_attempts int,
 		run_at timestamptz, lease_until timestamptz, worker text, progress jsonb, last_error text, created timestamptz,
-		started timestamptz, finished timestamptz, payload jsonb, headers jsonb, result jsonb, failures jsonb, deadline timestamptz)
+		started timestamptz, finished timestamptz, payload jsonb, headers jsonb, result jsonb, failures jsonb, deadline timestamptz,
+		unique_key text, expires timestamptz)
 	LANGUAGE C STABLE ROWS 1 AS 'MODULE_PATHNAME', 'jobq_job';
 CREATE FUNCTION jobq.explain_job(job_id bigint)
 	RETURNS text LANGUAGE C STABLE AS 'MODULE_PATHNAME', 'jobq_explain_job';

@@ -24,7 +24,7 @@ BEGIN ATOMIC
 		SELECT 'ready' AS kind, CASE r.lane WHEN 1 THEN r.seq ELSE r.job_id END AS job_id, r.queue_id, r.priority, r.attempt
 		FROM jobq.ready r WHERE r.group_id IS NULL
 		UNION ALL
-		SELECT 'delayed', d.job_id, d.queue_id, d.priority, d.attempt
+		SELECT CASE WHEN d.visible_at = 'infinity' THEN 'pending' ELSE 'delayed' END, d.job_id, d.queue_id, d.priority, d.attempt
 		FROM jobq.delayed d WHERE coalesce(d.group_id, 0) = 0
 		UNION ALL
 		SELECT 'line', n.job_id, g.queue_id, n.priority, n.attempt
@@ -59,7 +59,8 @@ BEGIN ATOMIC
 	),
 	placed AS (
 		SELECT p.job_id, count(*) AS n, count(*) FILTER (WHERE p.kind = 'ready') AS ready,
-			count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS lease,
+			count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'pending') AS pending,
+			count(*) FILTER (WHERE p.kind = 'lease') AS lease,
 			count(*) FILTER (WHERE p.kind = 'line') AS line
 		FROM place p
 		GROUP BY p.job_id
@@ -73,12 +74,13 @@ BEGIN ATOMIC
 		SELECT s.last_value - CASE WHEN s.is_called THEN 0 ELSE 1 END AS block FROM jobq.job_block_seq s
 	),
 	true_counts AS (
-		SELECT q.id AS queue_id, coalesce(p.ready, 0) AS ready, coalesce(p.delayed, 0) AS delayed, coalesce(p.active, 0) AS active,
-			coalesce(d.dead, 0) AS dead
+		SELECT q.id AS queue_id, coalesce(p.ready, 0) AS ready, coalesce(p.delayed, 0) AS delayed,
+			coalesce(p.pending, 0) AS pending, coalesce(p.active, 0) AS active, coalesce(d.dead, 0) AS dead
 		FROM jobq.queue q
 			LEFT JOIN (
 				SELECT p.queue_id, count(*) FILTER (WHERE p.kind IN ('ready', 'line')) AS ready,
-					count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'lease') AS active
+					count(*) FILTER (WHERE p.kind = 'delayed') AS delayed, count(*) FILTER (WHERE p.kind = 'pending') AS pending,
+					count(*) FILTER (WHERE p.kind = 'lease') AS active
 				FROM place p
 				GROUP BY p.queue_id) p ON p.queue_id = q.id
 			LEFT JOIN (SELECT d.queue_id, count(*) AS dead FROM jobq.dead d GROUP BY d.queue_id) d ON d.queue_id = q.id
@@ -96,8 +98,8 @@ BEGIN ATOMIC
 	)
 
 	-- a live job has exactly one place
-	SELECT 'place', format('job %s has %s places: ready %s, delayed %s, line %s, lease %s', j.id, coalesce(p.n, 0), coalesce(p.ready, 0),
-		coalesce(p.delayed, 0), coalesce(p.line, 0), coalesce(p.lease, 0))
+	SELECT 'place', format('job %s has %s places: ready %s, delayed %s, pending %s, line %s, lease %s', j.id, coalesce(p.n, 0), coalesce(p.ready, 0),
+		coalesce(p.delayed, 0), coalesce(p.pending, 0), coalesce(p.line, 0), coalesce(p.lease, 0))
 	FROM jobq.job j
 		LEFT JOIN placed p ON p.job_id = j.id
 		LEFT JOIN jobq.joining() g (job_id) ON g.job_id = j.id
@@ -179,6 +181,11 @@ BEGIN ATOMIC
 	SELECT 'group_ticket', format('%s ticket of group %s has job id %s', t.kind, t.group_id, coalesce(t.job_id::text, 'NULL'))
 	FROM turn t
 	WHERE t.job_id IS DISTINCT FROM t.group_id
+	UNION ALL
+	-- only jobs are pending
+	SELECT 'group_ticket', format('delayed ticket of group %s is never due', d.group_id)
+	FROM jobq.delayed d
+	WHERE d.group_id <> 0 AND d.visible_at = 'infinity'
 	UNION ALL
 	SELECT 'group_key', format('group "%s" of queue %s has %s rows', g.group_key, g.queue_id, count(*))
 	FROM jobq.job_group g
@@ -310,6 +317,35 @@ BEGIN ATOMIC
 		LEFT JOIN jobq.queue q ON q.id = u.queue_id
 	WHERE q.id IS NULL
 	UNION ALL
+	-- who waits for others waits for one at least, and is pending for as long
+	SELECT 'pending_without_dependency', format('pending job %s waits for no other', p.job_id)
+	FROM place p
+		LEFT JOIN jobq.dependency d ON d.job_id = p.job_id AND d.ended IS NULL
+	WHERE p.kind = 'pending' AND d.job_id IS NULL
+	UNION ALL
+	SELECT 'dependency_not_pending', format('job %s waits for job %s, but is not pending', d.job_id, d.on_job)
+	FROM jobq.dependency d
+		JOIN jobq.job j ON j.id = d.job_id
+		LEFT JOIN place p ON p.job_id = d.job_id AND p.kind = 'pending'
+	WHERE d.ended IS NULL AND p.job_id IS NULL
+	UNION ALL
+	SELECT 'dependency_without_job', format('job %s waits for job %s, but is not live', d.job_id, d.on_job)
+	FROM jobq.dependency d
+		LEFT JOIN jobq.job j ON j.id = d.job_id
+	WHERE j.id IS NULL
+	UNION ALL
+	-- how one ended is kept only where the job runs all the same
+	SELECT 'dependency_ended', format('job %s, after_dead %s, has waited for job %s, which ended as %s', d.job_id,
+		coalesce(j.after_dead::text, 'none'), d.on_job, d.ended)
+	FROM jobq.dependency d
+		JOIN jobq.job j ON j.id = d.job_id
+	WHERE d.ended NOT IN ('d', 'x', 'e', 'r') OR d.ended IS NOT NULL AND (j.after_dead IS DISTINCT FROM 'r' OR d.on_job = d.job_id)
+	UNION ALL
+	SELECT 'after_dead', format('job %s, pending %s: after_dead is %s', j.id, p.job_id IS NOT NULL, coalesce(j.after_dead::text, 'none'))
+	FROM jobq.job j
+		LEFT JOIN place p ON p.job_id = j.id AND p.kind = 'pending'
+	WHERE j.after_dead NOT IN ('w', 'c', 'r') OR p.job_id IS NOT NULL AND j.after_dead IS NULL
+	UNION ALL
 	-- that a unique key has one job is the index's business
 	SELECT 'unique_key', format('job %s has no unique key, but a scope for one', j.id)
 	FROM jobq.job j
@@ -345,6 +381,8 @@ BEGIN ATOMIC
 		UNION ALL
 		SELECT 'lease', (SELECT max(l.ords[cardinality(l.ords)]) FROM jobq.lease l)
 		UNION ALL
+		SELECT 'dependency', (SELECT max(d.on_job) FROM jobq.dependency d)
+		UNION ALL
 		SELECT 'dead', (SELECT max(d.id) FROM jobq.dead d)
 		UNION ALL
 		SELECT 'history', (SELECT max(h.id) FROM jobq.history h)) m
@@ -357,11 +395,12 @@ BEGIN ATOMIC
 		CROSS JOIN jobq.token_block_seq t
 	WHERE l.token >= (g.last_value << 40) + (t.last_value + 1) * 16384
 	UNION ALL
-	SELECT 'counters', format('queue %s: ready %s, delayed %s, active %s, dead %s; counters say %s, %s, %s, %s', t.queue_id, t.ready, t.delayed,
-		t.active, t.dead, (c.c).ready, (c.c).delayed, (c.c).active, (c.c).dead)
+	SELECT 'counters', format('queue %s: ready %s, delayed %s, pending %s, active %s, dead %s; counters say %s, %s, %s, %s, %s', t.queue_id,
+		t.ready, t.delayed, t.pending, t.active, t.dead, (c.c).ready, (c.c).delayed, (c.c).pending, (c.c).active, (c.c).dead)
 	FROM counts c
 		JOIN true_counts t ON t.queue_id = (c.c).queue_id
 	WHERE (c.c).exact
-		AND ((c.c).ready, (c.c).delayed, (c.c).active, (c.c).dead) IS DISTINCT FROM (t.ready, t.delayed, t.active, t.dead)
+		AND ((c.c).ready, (c.c).delayed, (c.c).pending, (c.c).active, (c.c).dead)
+			IS DISTINCT FROM (t.ready, t.delayed, t.pending, t.active, t.dead)
 		AND age(c.next_xid) = 0;
 END;

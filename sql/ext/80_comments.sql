@@ -65,7 +65,7 @@ COMMENT ON FUNCTION jobq.once IS
 COMMENT ON FUNCTION jobq.once_done IS
 'Stores the result that later callers of once with this key get. Errors: 42704 there is no record of the key, or its ttl has passed; 40001 above READ COMMITTED when another transaction changed it meanwhile; 22023 bad key; 22004 NULL key; 25006 read-only.';
 COMMENT ON PROCEDURE jobq.wait_job IS
-'Waits until the job has ended, for timeout (up to 24 hours) at most. state: completed, cancelled, expired or dead, with the result of a completed one; ready, delayed or active when the time is over; NULL when the job is not known: it never was, was deleted, or its queue keeps no history of it. Holds no snapshot, transaction id or lock while it waits. Errors: 25001 inside a transaction block or a function; 22004 NULL job_id; 22023 bad timeout; 55000 as in dequeue.';
+'Waits until the job has ended, for timeout (up to 24 hours) at most. state: completed, cancelled, expired or dead, with the result of a completed one; ready, delayed, pending or active when the time is over; NULL when the job is not known: it never was, was deleted, or its queue keeps no history of it. Holds no snapshot, transaction id or lock while it waits. Errors: 25001 inside a transaction block or a function; 22004 NULL job_id; 22023 bad timeout; 55000 as in dequeue.';
 
 -- groups
 COMMENT ON FUNCTION jobq.alter_group IS
@@ -93,13 +93,13 @@ COMMENT ON FUNCTION jobq.redrive IS
 COMMENT ON FUNCTION jobq.adopt IS
 'Makes this database the owner of the jobs in it when it is a restored or cloned copy: only then they run here. Tokens given out by the original are never given out again. Errors: 42501 neither superuser nor owner of the extension.';
 COMMENT ON FUNCTION jobq.job IS
-'All there is to know of one job, live or finished: the columns of jobs, then failures (a JSON array of attempt, at, error; attempts from before a redrive have the numbers 0, -1 and so on) and deadline (end of the running attempt''s timeout). No row: the job is not known.';
+'All there is to know of one job, live or finished: the columns of jobs, and failures (a JSON array of attempt, at, error; attempts from before a redrive have the numbers 0, -1 and so on) and deadline (end of the running attempt''s timeout). No row: the job is not known.';
 COMMENT ON FUNCTION jobq.explain_job IS
 'Says in a sentence why the job is not running, or who runs it; of a job in a group, what it and its group wait for. NULL for NULL.';
 COMMENT ON FUNCTION jobq.verify IS
 'Checks everything stored against the rules that always hold and returns a row for each violation: no rows when all is well. rule: which one; detail: where. It reads all tables in one snapshot, so running jobs do not disturb it; a transaction that has itself changed a group should commit first. The counters are compared only when the call is the first statement of its transaction and no other transaction writes meanwhile.';
 COMMENT ON FUNCTION jobq.queue_counts IS
-'Counts and totals by queue, for the view queues. exact: they are kept in shared memory; otherwise the first four were counted in the tables just now, until the scheduler has made them exact. totals_since: when the totals began at 0.';
+'Counts and totals by queue, for the view queues. exact: they are kept in shared memory; otherwise the jobs by state were counted in the tables just now, until the scheduler has made them exact. totals_since: when the totals began at 0.';
 COMMENT ON FUNCTION jobq.lease_counts IS
 'Leases of the queues whose jobs the current user may read, and how many live jobs each has. For the view workers.';
 COMMENT ON FUNCTION jobq.joining IS
@@ -129,6 +129,7 @@ COMMENT ON FUNCTION jobq.may_see IS
 COMMENT ON VIEW jobq.queues IS 'One row per queue: jobs by state, totals, settings. Reads no jobs: the counts are kept in shared memory.';
 COMMENT ON COLUMN jobq.queues.ready IS 'Jobs that may be taken now, and all that wait in the lines of groups.';
 COMMENT ON COLUMN jobq.queues.delayed IS 'Jobs that may be taken later: delayed starts and retry backoffs.';
+COMMENT ON COLUMN jobq.queues.pending IS 'Jobs that wait for others to end, and batches that are open.';
 COMMENT ON COLUMN jobq.queues.active IS 'Jobs under a lease.';
 COMMENT ON COLUMN jobq.queues.dead IS 'Dead letters kept.';
 COMMENT ON COLUMN jobq.queues.failed_total IS 'Failed attempts, expired leases included.';
@@ -138,16 +139,22 @@ COMMENT ON COLUMN jobq.queues.expired_leases_total IS 'Leases that ended before 
 COMMENT ON COLUMN jobq.queues.expired_total IS 'Jobs whose time to live was over while they waited.';
 COMMENT ON COLUMN jobq.queues.oldest_ready_age IS 'Time since the creation of the job at the head of the queue; of a group that may be taken, its first job counts.';
 COMMENT ON COLUMN jobq.queues.next_due IS 'When the next delayed job, or the next group that waits for a time, is due.';
-COMMENT ON COLUMN jobq.queues.exact IS 'The counts are kept in shared memory; otherwise (after a start, for a moment) the first four were counted in the tables just now.';
+COMMENT ON COLUMN jobq.queues.exact IS 'The counts are kept in shared memory; otherwise (after a start, for a moment) the jobs by state were counted in the tables just now.';
 COMMENT ON COLUMN jobq.queues.totals_since IS 'When the totals began at 0: start of the server, or a change of the extension.';
 COMMENT ON VIEW jobq.jobs IS 'Every job, live, finished or dead. A lookup by job_id reads a few index pages; for counts use queues.';
 COMMENT ON COLUMN jobq.jobs.queue IS 'NULL: the queue was dropped.';
-COMMENT ON COLUMN jobq.jobs.state IS 'ready, delayed, active, completed, cancelled, expired or dead.';
+COMMENT ON COLUMN jobq.jobs.state IS 'ready, delayed, pending (waits for other jobs, see dependencies), active, completed, cancelled, expired or dead.';
 COMMENT ON COLUMN jobq.jobs.attempt IS 'Attempts started so far, the running one included; released ones do not count.';
-COMMENT ON COLUMN jobq.jobs.run_at IS 'When a delayed job is due.';
+COMMENT ON COLUMN jobq.jobs.run_at IS 'When a delayed job is due; of a pending one the time that it was given, if any: it does not start before.';
 COMMENT ON COLUMN jobq.jobs.lease_until IS 'End of an active job''s lease.';
 COMMENT ON COLUMN jobq.jobs.last_error IS 'Error of the latest failed attempt.';
 COMMENT ON COLUMN jobq.jobs.started IS 'Start of the running or last attempt; NULL while waiting.';
+COMMENT ON COLUMN jobq.jobs.unique_key IS 'As given to enqueue; of a finished job, the one that it had.';
+COMMENT ON COLUMN jobq.jobs.expires IS 'When a job that still waits is expired; NULL: never, or it is finished.';
+COMMENT ON VIEW jobq.dependencies IS 'What jobs wait for, or have waited for in vain and run all the same. A lookup by job_id or on_job reads a few index pages.';
+COMMENT ON COLUMN jobq.dependencies.queue IS 'Of the job that waits.';
+COMMENT ON COLUMN jobq.dependencies.on_job IS 'The job that it waits for; it may be in another queue.';
+COMMENT ON COLUMN jobq.dependencies.state IS 'waiting; open: the job is the callback of a batch that close_batch() has not closed yet; dead, cancelled, expired, removed: on_job ended so, and the job runs all the same (after_dead run), kept until it ends itself.';
 COMMENT ON VIEW jobq.workers IS 'Leases by worker and queue, those of groups too. A lease counts while one of its jobs is live.';
 COMMENT ON COLUMN jobq.workers.worker IS 'As given to dequeue; NULL: those that gave none.';
 COMMENT ON COLUMN jobq.workers.lease_until IS 'End of the lease that ends first.';

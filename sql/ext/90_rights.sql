@@ -22,8 +22,8 @@ REVOKE ALL ON ALL SEQUENCES IN SCHEMA jobq FROM PUBLIC;
 REVOKE ALL ON ALL ROUTINES IN SCHEMA jobq FROM PUBLIC;
 
 GRANT USAGE ON SCHEMA jobq TO pg_monitor;
-GRANT SELECT ON jobq.queues, jobq.jobs, jobq.groups, jobq.handlers, jobq.workers, jobq.dead_letters, jobq.schedules, jobq.schedule_runs,
-	jobq.grants TO pg_monitor;
+GRANT SELECT ON jobq.queues, jobq.jobs, jobq.dependencies, jobq.groups, jobq.handlers, jobq.workers, jobq.dead_letters, jobq.schedules,
+	jobq.schedule_runs, jobq.grants TO pg_monitor;
 GRANT SELECT ON jobq.blocked_groups TO pg_monitor;
 GRANT EXECUTE ON FUNCTION jobq.metrics, jobq.queue_metrics, jobq.database_metrics, jobq.queue_rates TO pg_monitor;
 GRANT EXECUTE ON FUNCTION jobq.queue_counts, jobq.lease_counts, jobq.joining, jobq.events, jobq.may_read, jobq.may_see TO pg_monitor;

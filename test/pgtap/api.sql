@@ -40,8 +40,8 @@ INSERT INTO expected VALUES
 ('pause_queue', 'queue text', 'void', 'f', 'v'),
 ('resume_queue', 'queue text', 'void', 'f', 'v'),
 ('purge_queue', 'queue text, states text[] = ''{ready,delayed}''', 'bigint', 'f', 'v'),
-('enqueue', 'queue text, payload jsonb = ''{}'', name text = NULL, priority int = NULL, delay interval = NULL, run_at timestamptz = NULL, group_key text = NULL, unique_key text = NULL, max_attempts int = NULL, timeout interval = NULL, expires_in interval = NULL, headers jsonb = NULL, on_conflict text = ''keep'', unique_until text = ''finished'', unique_for interval = NULL', 'bigint', 'f', 'v'),
-('enqueue_many', 'queue text, payloads jsonb, name text = NULL, priority int = NULL, delay interval = NULL, run_at timestamptz = NULL, group_keys text[] = NULL, unique_keys text[] = NULL, max_attempts int = NULL, timeout interval = NULL, expires_in interval = NULL, headers jsonb = NULL, on_conflict text = ''keep'', unique_until text = ''finished'', unique_for interval = NULL', 'TABLE(ord int, job_id bigint, status text)', 'f', 'v'),
+('enqueue', 'queue text, payload jsonb = ''{}'', name text = NULL, priority int = NULL, delay interval = NULL, run_at timestamptz = NULL, group_key text = NULL, unique_key text = NULL, max_attempts int = NULL, timeout interval = NULL, expires_in interval = NULL, headers jsonb = NULL, on_conflict text = ''keep'', unique_until text = ''finished'', unique_for interval = NULL, after bigint[] = NULL, after_dead text = ''wait'', batch bigint = NULL', 'bigint', 'f', 'v'),
+('enqueue_many', 'queue text, payloads jsonb, name text = NULL, priority int = NULL, delay interval = NULL, run_at timestamptz = NULL, group_keys text[] = NULL, unique_keys text[] = NULL, max_attempts int = NULL, timeout interval = NULL, expires_in interval = NULL, headers jsonb = NULL, on_conflict text = ''keep'', unique_until text = ''finished'', unique_for interval = NULL, after bigint[] = NULL, after_dead text = ''wait'', batch bigint = NULL', 'TABLE(ord int, job_id bigint, status text)', 'f', 'v'),
 ('dequeue', 'queue text, max_jobs int = 1, lease interval = NULL, worker text = NULL, wait interval = ''00:00:00'', group_batch int = 1', 'TABLE(job_id bigint, token bigint, name text, payload jsonb, headers jsonb, priority int, attempt int, max_attempts int, group_key text, enqueued_at timestamptz, lease_until timestamptz, deadline timestamptz)', 'f', 'v'),
 ('complete', 'job_id bigint, token bigint, result jsonb = NULL', 'boolean', 'f', 'v'),
 ('ack', 'job_id bigint, token bigint', 'boolean', 'f', 'v'),
@@ -58,7 +58,7 @@ INSERT INTO expected VALUES
 ('assert_lease', 'job_id bigint, token bigint', 'void', 'f', 'v'),
 ('fence', 'resource text, token bigint', 'void', 'f', 'v'),
 ('cancel', 'job_id bigint', 'text', 'f', 'v'),
-('job', 'job_id bigint', 'TABLE(job_id bigint, queue text, state text, name text, priority int, group_key text, attempt int, max_attempts int, run_at timestamptz, lease_until timestamptz, worker text, progress jsonb, last_error text, created timestamptz, started timestamptz, finished timestamptz, payload jsonb, headers jsonb, result jsonb, failures jsonb, deadline timestamptz)', 'f', 's'),
+('job', 'job_id bigint', 'TABLE(job_id bigint, queue text, state text, name text, priority int, group_key text, attempt int, max_attempts int, run_at timestamptz, lease_until timestamptz, worker text, progress jsonb, last_error text, created timestamptz, started timestamptz, finished timestamptz, payload jsonb, headers jsonb, result jsonb, failures jsonb, deadline timestamptz, unique_key text, expires timestamptz)', 'f', 's'),
 ('explain_job', 'job_id bigint', 'text', 'f', 's'),
 ('reschedule', 'job_id bigint, run_at timestamptz = NULL, priority int = NULL', 'void', 'f', 'v'),
 ('run_now', 'job_ids bigint[]', 'bigint', 'f', 'v'),
@@ -89,7 +89,7 @@ INSERT INTO expected VALUES
 ('handlers_changed', '', 'trigger', 'f', 'v'),
 ('adopt', '', 'void', 'f', 'v'),
 ('verify', '', 'TABLE(rule text, detail text)', 'f', 's'),
-('queue_counts', '', 'TABLE(queue_id int, ready bigint, delayed bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint, expired_total bigint, oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)', 'f', 'v'),
+('queue_counts', '', 'TABLE(queue_id int, ready bigint, delayed bigint, pending bigint, active bigint, dead bigint, enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, expired_leases_total bigint, expired_total bigint, oldest_ready timestamptz, next_due timestamptz, exact boolean, totals_since timestamptz)', 'f', 'v'),
 ('lease_counts', '', 'TABLE(queue_id int, worker text, started timestamptz, lease_until timestamptz, drain boolean, jobs int)', 'f', 's'),
 ('metrics', '', 'text', 'f', 'v'),
 ('queue_metrics', '', 'TABLE(queue text, paused double precision, exact double precision, ready double precision, delayed double precision, active double precision, dead double precision, oldest_ready_age_seconds double precision, groups_ready double precision, groups_waiting double precision, groups_leased double precision, groups_migrating double precision, groups_blocked double precision, waiters double precision, executors double precision, dead_alert double precision, cursor_distance double precision, cursor_intervals double precision, enqueued_total double precision, completed_total double precision, failed_total double precision, retried_total double precision, dead_total double precision, cancelled_total double precision, expired_total double precision, expired_leases_total double precision, claims_total double precision, claim_buffers_total double precision, wait_seconds double precision[], wait_seconds_bucket bigint[], wait_seconds_sum double precision, wait_seconds_count bigint, run_seconds double precision[], run_seconds_bucket bigint[], run_seconds_sum double precision, run_seconds_count bigint)', 'f', 'v'),
@@ -130,15 +130,15 @@ SELECT is_empty($$SELECT a.privilege_type FROM pg_namespace n, aclexplode(coales
 	WHERE n.nspname = 'jobq' AND a.grantee = 0$$, 'PUBLIC has no right on the schema');
 SELECT results_eq($$SELECT c.relname::text COLLATE "default", a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
 	WHERE c.relnamespace = 'jobq'::regnamespace AND a.grantee <> c.relowner ORDER BY 1$$,
-	$$VALUES ('blocked_groups', 'SELECT'), ('dead_letters', 'SELECT'), ('grants', 'SELECT'), ('groups', 'SELECT'), ('handlers', 'SELECT'), ('jobs', 'SELECT'), ('queues', 'SELECT'), ('schedule_runs', 'SELECT'), ('schedules', 'SELECT'), ('workers', 'SELECT')$$,
+	$$VALUES ('blocked_groups', 'SELECT'), ('dead_letters', 'SELECT'), ('dependencies', 'SELECT'), ('grants', 'SELECT'), ('groups', 'SELECT'), ('handlers', 'SELECT'), ('jobs', 'SELECT'), ('queues', 'SELECT'), ('schedule_runs', 'SELECT'), ('schedules', 'SELECT'), ('workers', 'SELECT')$$,
 	'only the views are open to another role');
 SELECT ok(has_schema_privilege('pg_monitor', 'jobq', 'USAGE') AND NOT has_schema_privilege('pg_monitor', 'jobq', 'CREATE'),
 	'pg_monitor may look into the schema');
 SELECT results_eq($$SELECT name FROM routine WHERE has_function_privilege('pg_monitor', oid, 'EXECUTE') ORDER BY 1$$, $$VALUES ('database_metrics'), ('events'), ('joining'), ('lease_counts'), ('may_read'), ('may_see'), ('metrics'), ('queue_counts'), ('queue_metrics'), ('queue_rates')$$,
 	'pg_monitor executes what the views are made of');
 SELECT ok(has_table_privilege('pg_monitor', 'jobq.' || v, 'SELECT'), 'pg_monitor may read ' || v)
-	FROM unnest('{queues,jobs,groups,workers,dead_letters,schedules,schedule_runs}'::text[]) v;
-SELECT lives_ok($$SET LOCAL ROLE pg_monitor; SELECT * FROM jobq.queues; SELECT * FROM jobq.jobs; SELECT * FROM jobq.groups; SELECT * FROM jobq.workers; SELECT * FROM jobq.dead_letters; SELECT * FROM jobq.schedules; SELECT * FROM jobq.schedule_runs$$,
+	FROM unnest('{queues,jobs,dependencies,groups,workers,dead_letters,schedules,schedule_runs}'::text[]) v;
+SELECT lives_ok($$SET LOCAL ROLE pg_monitor; SELECT * FROM jobq.queues; SELECT * FROM jobq.jobs; SELECT * FROM jobq.dependencies; SELECT * FROM jobq.groups; SELECT * FROM jobq.workers; SELECT * FROM jobq.dead_letters; SELECT * FROM jobq.schedules; SELECT * FROM jobq.schedule_runs$$,
 	'and does');
 RESET ROLE;
 
@@ -162,7 +162,8 @@ CREATE FUNCTION pg_temp.columns(rel regclass) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(attname, ' ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = rel AND attnum > 0
 $$;
 SELECT is(pg_temp.columns('jobq.' || t.name), t.columns, t.name || ': columns') FROM (VALUES
-	('job', 'id created queue_id max_attempts priority timeout expires name group_key unique_key payload headers unique_started unique_until'),
+	('job', 'id created queue_id max_attempts priority timeout expires name group_key unique_key payload headers unique_started unique_until after_dead run_at'),
+	('dependency', 'job_id on_job ended'),
 	('unique_window', 'queue_id unique_key job_id until'),
 	('ready', 'seq job_id queue_id attempt lane priority job_tid group_id from_ord since'),
 	('delayed', 'visible_at job_id queue_id attempt priority job_tid group_id from_ord'),

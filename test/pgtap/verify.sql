@@ -13,6 +13,7 @@ CREATE TEMP TABLE rule_seen (rule text);
 -- And groups: {b}+10 is ready, with {b}+11 and {b}+12 in line; {b}+13 waits out the backoff of {b}+14; {b}+15 is leased by {t}+1 with {b}+16
 -- and {b}+17, {b}+18 is in line; {b}+19 is blocked by the dead job {b}+20, with {b}+21 in line; {b}+22 is paused, with {b}+23 in line; {b}+24
 -- joins its group tomorrow. Their keys are g10 and so on; the place of a job in line is its id + 100.
+-- {b}+40 waits for {b} and {b}+2; {b}+41, an open batch of group g41, for {b}+40, and has seen {b}+5 die; {b}+42 has waited for {b}+6 and is ready.
 CREATE FUNCTION pg_temp.breaks(change text) RETURNS text LANGUAGE plpgsql AS $fn$
 DECLARE
 	b bigint := nextval('jobq.job_block_seq') * 256;
@@ -58,6 +59,13 @@ BEGIN
 			VALUES (b + 20, now(), now(), q, 3, 3, 1000, 'max_attempts', '{}', 'g19');
 		INSERT INTO jobq.group_setting (queue_id, group_key, paused) VALUES (q, 'g22', true);
 		INSERT INTO jobq.group_rate (queue_id, group_key, next_at) VALUES (q, 'g10', now());
+		INSERT INTO jobq.job (id, created, queue_id, max_attempts, priority, payload, group_key, after_dead)
+			VALUES (b + 40, now(), q, 3, 1000, '{}', NULL, 'w'), (b + 41, now(), q, 3, 1000, '{}', 'g41', 'r'), (b + 42, now(), q, 3, 1000, '{}', NULL, 'r');
+		INSERT INTO jobq.delayed (visible_at, job_id, queue_id, attempt, priority, group_id)
+			VALUES ('infinity', b + 40, q, 0, 1000, NULL), ('infinity', b + 41, q, 0, 1000, 0);
+		INSERT INTO jobq.ready (seq, job_id, queue_id, attempt, lane, priority) VALUES (b + 242, b + 42, q, 0, 0, 1000);
+		INSERT INTO jobq.dependency VALUES (b + 40, b, NULL), (b + 40, b + 2, NULL), (b + 41, b + 41, NULL), (b + 41, b + 40, NULL),
+			(b + 41, b + 5, 'd'), (b + 42, b + 6, 'x');
 		SELECT string_agg(v::text, ' ') INTO before FROM jobq.verify() v;
 		EXECUTE replace(replace(replace(replace(replace(change, '{b}', b::text), '{q}', q::text), '{p}', p::text), '{h}', h), '{t}', t::text);
 		rules := ARRAY(SELECT DISTINCT v.rule FROM jobq.verify() v ORDER BY 1);
@@ -75,6 +83,7 @@ SELECT is(pg_temp.breaks('SELECT'), '', 'a healthy state breaks no rule');
 SELECT is(pg_temp.breaks('DELETE FROM jobq.ready WHERE seq = {b}'), 'place', 'a ready job lost its ticket');
 SELECT is(pg_temp.breaks('DELETE FROM jobq.delayed WHERE job_id = {b} + 2'), 'place', 'a delayed job lost its ticket');
 SELECT is(pg_temp.breaks('DELETE FROM jobq.lease WHERE token = {t}'), 'place', 'active jobs lost their lease');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.delayed SELECT now(), {b} + 40, {q}, 0, 1000'), 'place', 'a job is pending and delayed');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.delayed SELECT now() + interval ''1 day'', {b}, {q}, 0, 1000'), 'place', 'a job is ready and delayed');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 101, {b}, {q}, 0, 0, 1000'), 'place', 'a job is ready twice');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.ready SELECT {b} + 101, {b} + 4, {q}, 0, 0, 1000'), 'place', 'a job is ready and active');
@@ -283,8 +292,15 @@ SELECT count(*) AS n FROM jobq.verify() WHERE rule = 'counters' \gset later_
 COMMIT;
 DELETE FROM jobq.dead WHERE id = 0;
 SELECT ok(:a_n + :b_n + :c_n > 0, 'a counter that is wrong');
-SELECT matches(concat(:'a_detail', :'b_detail', :'c_detail'), 'ready 0, delayed 0, active 0, dead 1; counters say 0, 0, 0, 0', 'and by how much');
+SELECT matches(concat(:'a_detail', :'b_detail', :'c_detail'), 'ready 0, delayed 0, pending 0, active 0, dead 1; counters say 0, 0, 0, 0, 0', 'and by how much');
 SELECT is(:later_n, 0, 'counters are not compared later in a transaction');
+INSERT INTO jobq.delayed (visible_at, job_id, queue_id, attempt, priority)
+	SELECT 'infinity', 0, q.id, 0, 1000 FROM jobq.queue q WHERE q.name = 'verify-counters';
+SELECT count(*) AS n, coalesce(min(detail), '') AS detail FROM jobq.verify() WHERE rule = 'counters' \gset a_
+SELECT count(*) AS n, coalesce(min(detail), '') AS detail FROM jobq.verify() WHERE rule = 'counters' \gset b_
+SELECT count(*) AS n, coalesce(min(detail), '') AS detail FROM jobq.verify() WHERE rule = 'counters' \gset c_
+DELETE FROM jobq.delayed WHERE job_id = 0;
+SELECT matches(concat(:'a_detail', :'b_detail', :'c_detail'), 'ready 0, delayed 0, pending 1, active 0, dead 0; counters say 0, 0, 0, 0, 0', 'a pending one');
 INSERT INTO rule_seen VALUES ('counters');
 SELECT jobq.drop_queue('verify-counters', true) \g /dev/null
 
@@ -297,6 +313,25 @@ SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'' WHERE id = {b} 
 SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'' WHERE id = {b}; INSERT INTO jobq.unique_window VALUES ({q}, ''u'', {b} + 6, now())'), 'unique_window', 'a key with a job and a window');
 SELECT is(pg_temp.breaks('UPDATE jobq.job SET unique_key = ''u'', unique_started = true WHERE id = {b} + 3; INSERT INTO jobq.unique_window VALUES ({q}, ''u'', {b} + 3, now())'), '', 'a job that has given it up');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.unique_window VALUES (0, ''u'', {b}, now())'), 'queue', 'a window of no queue');
+
+-- jobs that wait for others
+SELECT is(pg_temp.breaks('DELETE FROM jobq.delayed WHERE job_id = {b} + 40'), 'dependency_not_pending place', 'a pending job lost its ticket');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE job_id = {b} + 40'), 'pending_without_dependency', 'a pending job that waits for nobody');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE job_id = {b} + 41 AND ended IS NULL'), 'pending_without_dependency', 'or only for one that has ended');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE job_id = {b} + 41 AND on_job = {b} + 40'), '', 'an open batch has no member yet');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE ended IS NOT NULL'), '', 'nothing tells of the ended ones');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET visible_at = now() + interval ''1 day'' WHERE job_id = {b} + 40'), 'dependency_not_pending', 'a delayed job that waits for others');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = NULL WHERE job_id = {b} + 42'), 'dependency_not_pending', 'a ready one');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET visible_at = ''infinity'' WHERE job_id = {b} + 2'), 'after_dead pending_without_dependency', 'a delayed job that is never due');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 5, {b}, NULL), ({b} + 6, {b}, ''d'')'), 'dependency_without_job', 'finished jobs that wait');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = ''c'' WHERE job_id = {b} + 42'), 'dependency_ended', 'an unknown end');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 40, {b} + 5, ''d'')'), 'dependency_ended', 'an end that the job does not run after');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = ''r'' WHERE on_job = job_id'), 'dependency_ended', 'a batch that has ended as its own member');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET on_job = 1::bigint << 60 WHERE on_job = {b}'), 'id_sequence', 'a job waits for one that is still to come');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET after_dead = NULL WHERE id = {b} + 40'), 'after_dead', 'a pending job that does not know what to do');
+SELECT is(pg_temp.breaks('UPDATE jobq.job SET after_dead = ''k'' WHERE id = {b}'), 'after_dead', 'an unknown word');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET group_id = NULL WHERE job_id = {b} + 41'), 'delayed_join', 'a pending job that will not join its group');
+SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET visible_at = ''infinity'' WHERE group_id = {b} + 13'), 'group_ticket', 'a group that is never due');
 
 SELECT results_eq($$SELECT DISTINCT rule FROM rule_seen ORDER BY 1$$,
 	$$SELECT DISTINCT m[1] FROM regexp_matches(pg_get_functiondef('jobq.verify'::regproc), 'SELECT ''([a-z_]+)''::text[^,]*,\s+format', 'g') m ORDER BY 1$$,

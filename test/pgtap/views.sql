@@ -8,7 +8,7 @@ SELECT * FROM no_plan();
 CREATE FUNCTION pg_temp.columns(rel regclass) RETURNS text LANGUAGE sql AS $$
 	SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = rel AND attnum > 0
 $$;
-SELECT is(pg_temp.columns('jobq.queues'), 'queue text, paused boolean, ready bigint, delayed bigint, active bigint, dead bigint, '
+SELECT is(pg_temp.columns('jobq.queues'), 'queue text, paused boolean, ready bigint, delayed bigint, pending bigint, active bigint, dead bigint, '
 	'enqueued_total bigint, completed_total bigint, failed_total bigint, retried_total bigint, dead_total bigint, cancelled_total bigint, '
 	'expired_leases_total bigint, expired_total bigint, oldest_ready_age interval, next_due timestamp with time zone, dead_letter_queue text, max_attempts integer, '
 	'lease interval, timeout interval, backoff text, backoff_base interval, backoff_cap interval, backoff_function text, '
@@ -18,7 +18,8 @@ SELECT is(pg_temp.columns('jobq.queues'), 'queue text, paused boolean, ready big
 SELECT is(pg_temp.columns('jobq.jobs'), 'job_id bigint, queue text, state text, name text, priority integer, group_key text, attempt integer, '
 	'max_attempts integer, run_at timestamp with time zone, lease_until timestamp with time zone, worker text, progress jsonb, last_error text, '
 	'created timestamp with time zone, started timestamp with time zone, finished timestamp with time zone, payload jsonb, headers jsonb, '
-	'result jsonb', 'columns of jobs');
+	'result jsonb, unique_key text, expires timestamp with time zone', 'columns of jobs');
+SELECT is(pg_temp.columns('jobq.dependencies'), 'job_id bigint, queue text, on_job bigint, state text', 'columns of dependencies');
 SELECT is(pg_temp.columns('jobq.workers'), 'worker text, queue text, leases bigint, jobs bigint, oldest_started timestamp with time zone, '
 	'lease_until timestamp with time zone, expired bigint, draining bigint', 'columns of workers');
 SELECT is(pg_temp.columns('jobq.groups'), 'queue text, group_key text, state text, pending bigint, holder text, token bigint, '
@@ -31,7 +32,7 @@ SELECT is(pg_temp.columns('jobq.schedules'), 'name text, queue text, cron text, 
 	'max_attempts integer, payload jsonb, owner text, created timestamp with time zone, changed timestamp with time zone', 'columns of schedules');
 SELECT is(pg_temp.columns('jobq.schedule_runs'), 'schedule text, instant timestamp with time zone, outcome text, job_id bigint, '
 	'at timestamp with time zone, detail text', 'columns of schedule_runs');
-SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,groups,workers,dead_letters,schedules,schedule_runs}'::text[]) v;
+SELECT throws_ok(format('DELETE FROM jobq.%I', v), '55000', NULL, v || ' is read-only') FROM unnest('{queues,jobs,dependencies,groups,workers,dead_letters,schedules,schedule_runs}'::text[]) v;
 
 -- whichever plan the statistics suggest, a lookup by id can use an index everywhere but in lease
 CREATE FUNCTION pg_temp.scanned(query text) RETURNS text LANGUAGE plpgsql AS $fn$
