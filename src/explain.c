@@ -24,6 +24,7 @@
 
 #include "args.h"
 #include "cursor.h"
+#include "explaindep.h"
 #include "group.h"
 #include "guc.h"
 #include "handler.h"
@@ -157,7 +158,7 @@ say_state(Explain *e, const GroupInfo *g)
 				time_text(job->ticket.visible_at));
 			break;
 		case JOB_IN_PENDING:
-			say(e, "pending: waits for other jobs");
+			explain_dependencies(&e->text, job, e->snapshot);
 			break;
 		case JOB_IN_LEASE:
 			say(e, "active: attempt %d of %d, held by %s since %s", attempt, max_attempts,
@@ -206,8 +207,29 @@ say_past(Explain *e)
 		say(e, "last error: %.*s", pg_mbcharcliplen(error, (int) strlen(error), ERROR_CHARS), error);
 	if (job->place == JOB_IS_DEAD)
 		say(e, "redrive() runs it again");
-	if (job->place == JOB_IN_DELAYED && e->group_key)
+	if (job->place == JOB_IN_PENDING && !job->nulls[JOB_RUN_AT] &&
+		DatumGetTimestampTz(job->values[JOB_RUN_AT]) > e->now)
+		say(e, "not before %s", column_time(e, JOB_RUN_AT));
+	if ((job->place == JOB_IN_DELAYED || job->place == JOB_IN_PENDING) && e->group_key)
 		say(e, "joins group \"%s\" then", e->group_key);
+}
+
+/* What it was enqueued with that matters while it waits. */
+static void
+say_terms(Explain *e)
+{
+	const char *unique_key = jobinfo_string(e->job, JOB_UNIQUE_KEY);
+
+	if (!is_waiting(e))
+		return;
+	if (!e->job->nulls[JOB_EXPIRES])
+		say(e,
+			DatumGetTimestampTz(e->job->values[JOB_EXPIRES]) > e->now
+				? "its time to live ends at %s"
+				: "its time to live ended at %s: the scheduler makes it expire",
+			column_time(e, JOB_EXPIRES));
+	if (unique_key)
+		say(e, "its unique key is \"%s\"", unique_key);
 }
 
 /* The last one in line before the job; 0: none. */
@@ -581,6 +603,7 @@ jobq_explain_job(PG_FUNCTION_ARGS)
 	grouped = find_group(&e, g);
 	say_state(&e, grouped ? g : NULL);
 	say_past(&e);
+	say_terms(&e);
 	if (grouped)
 		say_group(&e, g);
 	if (is_waiting(&e) && e.job->queue)

@@ -11,8 +11,8 @@
  *		store xact < depend grant limit stripe < handler waitjob < event sandbox
  *		< after group liveness unique < place < line < retire settings < turn
  *		waiting < letgo overdue < admin claim leases maintain stats jobinfo <
- *		extend finish redrive replace schedule scheduler ttl < enqueue < dequeue
- *		< executor < launcher manager
+ *		explaindep extend finish redrive replace schedule scheduler ttl < enqueue
+ *		< dequeue < executor < launcher manager
  *
  *-------------------------------------------------------------------------
  */
