@@ -79,6 +79,7 @@ find_others(StoreTable *dependency, Snapshot snapshot, int64 id, bool (*step)(St
 	{
 		bool waits;
 		int64 on_job;
+		char ended;
 
 		if (!step(&walk, &visible))
 		{
@@ -87,7 +88,8 @@ find_others(StoreTable *dependency, Snapshot snapshot, int64 id, bool (*step)(St
 		}
 		if (!visible)
 			continue;
-		(void) slot_datum(walk.slot, Anum_dependency_ended, &waits);
+		ended = DatumGetChar(slot_datum(walk.slot, Anum_dependency_ended, &waits));
+		waits |= ended >= 'A' && ended <= 'Z';
 		on_job = DatumGetInt64(slot_value(walk.slot, Anum_dependency_on_job));
 		if (!waits || on_job == id)
 			continue;

@@ -91,6 +91,7 @@ enum
 	QUEUE_EXACT,
 	QUEUE_READY,
 	QUEUE_DELAYED,
+	QUEUE_PENDING,
 	QUEUE_ACTIVE,
 	QUEUE_DEAD,
 	QUEUE_OLDEST_READY,
@@ -125,6 +126,7 @@ static const Metric queue_metrics[NUM_QUEUE_METRICS] = {
 	[QUEUE_EXACT] = {"exact", METRIC_GAUGE, "Whether the counts are kept; 0: counted just now, soon after a start."},
 	[QUEUE_READY] = {"ready", METRIC_GAUGE, "Jobs that may be taken, and those in the lines of groups."},
 	[QUEUE_DELAYED] = {"delayed", METRIC_GAUGE, "Jobs that wait for their time: delayed starts and retries."},
+	[QUEUE_PENDING] = {"pending", METRIC_GAUGE, "Jobs that wait for other jobs to end, and open batches."},
 	[QUEUE_ACTIVE] = {"active", METRIC_GAUGE, "Jobs under a lease."},
 	[QUEUE_DEAD] = {"dead", METRIC_GAUGE, "Dead letters kept."},
 	[QUEUE_OLDEST_READY] = {"oldest_ready_age_seconds", METRIC_GAUGE,
@@ -240,6 +242,7 @@ queue_values(const QueueStats *stats, TimestampTz now, double *values)
 	values[QUEUE_EXACT] = stats->exact;
 	values[QUEUE_READY] = level(c[COUNT_READY]);
 	values[QUEUE_DELAYED] = level(c[COUNT_DELAYED]);
+	values[QUEUE_PENDING] = level(c[COUNT_PENDING]);
 	values[QUEUE_ACTIVE] = level(c[COUNT_ACTIVE]);
 	values[QUEUE_DEAD] = level(c[COUNT_DEAD]);
 	values[QUEUE_OLDEST_READY] =

@@ -178,17 +178,19 @@ SELECT j.job_id, j.queue, j.state, j.name, j.priority, j.group_key, j.attempt, j
 FROM jobq.job_full j
 WHERE jobq.may_read(j.queue_id);
 
--- A row that says how one ended is kept where the job ran, or will run, all the same.
+-- A row that says how one ended is kept where the job runs all the same, or, in upper case, waits all the same: it may have been redriven.
 CREATE VIEW jobq.dependencies WITH (security_barrier) AS
 SELECT d.job_id,
 	q.name AS queue,
 	d.on_job,
-	CASE d.ended
-		WHEN 'd' THEN 'dead'
-		WHEN 'x' THEN 'cancelled'
-		WHEN 'e' THEN 'expired'
-		WHEN 'r' THEN 'removed'
-		ELSE CASE WHEN d.on_job = d.job_id THEN 'open' ELSE 'waiting' END
+	CASE
+		WHEN d.on_job = d.job_id THEN 'open'
+		WHEN d.ended IS NULL THEN 'waiting'
+		WHEN d.ended IN ('D', 'X', 'E', 'R') AND EXISTS (SELECT FROM jobq.job o WHERE o.id = d.on_job) THEN 'waiting'
+		WHEN d.ended IN ('d', 'D') THEN 'dead'
+		WHEN d.ended IN ('x', 'X') THEN 'cancelled'
+		WHEN d.ended IN ('e', 'E') THEN 'expired'
+		ELSE 'removed'
 	END AS state
 FROM jobq.dependency d
 	JOIN jobq.job j ON j.id = d.job_id

@@ -5,8 +5,8 @@ CREATE FUNCTION jobq.metrics()
 
 -- The same as columns, for exporters that run queries. Of a histogram: the bounds of its buckets, the cumulative counts, sum and count.
 CREATE FUNCTION jobq.queue_metrics()
-	RETURNS TABLE (queue text, paused float8, exact float8, ready float8, delayed float8, active float8, dead float8,
-		oldest_ready_age_seconds float8, groups_ready float8, groups_waiting float8, groups_leased float8, groups_migrating float8,
+	RETURNS TABLE (queue text, paused float8, exact float8, ready float8, delayed float8, pending float8, active float8,
+		dead float8, oldest_ready_age_seconds float8, groups_ready float8, groups_waiting float8, groups_leased float8, groups_migrating float8,
 		groups_blocked float8, waiters float8, executors float8, dead_alert float8, cursor_distance float8, cursor_intervals float8,
 		enqueued_total float8, completed_total float8, failed_total float8, retried_total float8, dead_total float8, cancelled_total float8,
 		expired_total float8, expired_leases_total float8, claims_total float8, claim_buffers_total float8,

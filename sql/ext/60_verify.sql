@@ -35,6 +35,10 @@ BEGIN ATOMIC
 		FROM (SELECT unnest(l.job_ids) AS job_id, unnest(l.attempts) AS attempt, l.queue_id FROM jobq.lease l) h
 			JOIN jobq.job j ON j.id = h.job_id
 	),
+	-- what holds a job back: what it waits for, or waits for all the same though it has ended
+	awaited AS MATERIALIZED (
+		SELECT d.job_id, d.on_job, d.ended FROM jobq.dependency d WHERE d.ended IS NULL OR d.ended IN ('D', 'X', 'E', 'R')
+	),
 	-- what stands for a group; one of these each
 	turn AS MATERIALIZED (
 		SELECT 'ready' AS kind, r.group_id, r.job_id, r.queue_id, r.from_ord FROM jobq.ready r WHERE r.group_id IS NOT NULL
@@ -320,26 +324,36 @@ BEGIN ATOMIC
 	-- who waits for others waits for one at least, and is pending for as long
 	SELECT 'pending_without_dependency', format('pending job %s waits for no other', p.job_id)
 	FROM place p
-		LEFT JOIN jobq.dependency d ON d.job_id = p.job_id AND d.ended IS NULL
-	WHERE p.kind = 'pending' AND d.job_id IS NULL
+		LEFT JOIN awaited a ON a.job_id = p.job_id
+	WHERE p.kind = 'pending' AND a.job_id IS NULL
 	UNION ALL
-	SELECT 'dependency_not_pending', format('job %s waits for job %s, but is not pending', d.job_id, d.on_job)
-	FROM jobq.dependency d
-		JOIN jobq.job j ON j.id = d.job_id
-		LEFT JOIN place p ON p.job_id = d.job_id AND p.kind = 'pending'
-	WHERE d.ended IS NULL AND p.job_id IS NULL
+	SELECT 'dependency_not_pending', format('job %s waits for job %s, but is not pending', a.job_id, a.on_job)
+	FROM awaited a
+		JOIN jobq.job j ON j.id = a.job_id
+		LEFT JOIN place p ON p.job_id = a.job_id AND p.kind = 'pending'
+	WHERE p.job_id IS NULL
 	UNION ALL
 	SELECT 'dependency_without_job', format('job %s waits for job %s, but is not live', d.job_id, d.on_job)
 	FROM jobq.dependency d
 		LEFT JOIN jobq.job j ON j.id = d.job_id
 	WHERE j.id IS NULL
 	UNION ALL
-	-- how one ended is kept only where the job runs all the same
-	SELECT 'dependency_ended', format('job %s, after_dead %s, has waited for job %s, which ended as %s', d.job_id,
-		coalesce(j.after_dead::text, 'none'), d.on_job, d.ended)
+	-- how one ended is kept only where the job runs all the same, or waits all the same
+	SELECT 'dependency_ended', format('job %s, after_dead %s, is told that job %s ended as %s', d.job_id, coalesce(j.after_dead::text, 'none'),
+		d.on_job, d.ended)
 	FROM jobq.dependency d
 		JOIN jobq.job j ON j.id = d.job_id
-	WHERE d.ended NOT IN ('d', 'x', 'e', 'r') OR d.ended IS NOT NULL AND (j.after_dead IS DISTINCT FROM 'r' OR d.on_job = d.job_id)
+	WHERE d.ended IS NOT NULL AND (d.on_job = d.job_id
+		OR CASE WHEN d.ended IN ('d', 'x', 'e', 'r') THEN j.after_dead IS DISTINCT FROM 'r'
+			WHEN d.ended IN ('D', 'X', 'E', 'R') THEN j.after_dead IS DISTINCT FROM 'w' ELSE true END)
+	UNION ALL
+	-- nobody would tell it
+	SELECT 'dependency_over', format('job %s waits for job %s, which %s', a.job_id, a.on_job, coalesce(e.state, 'is not there'))
+	FROM awaited a
+		LEFT JOIN jobq.job j ON j.id = a.on_job
+		LEFT JOIN (
+			SELECT h.id, 'has completed' AS state FROM jobq.history h WHERE h.state = 'c') e ON e.id = a.on_job
+	WHERE j.id IS NULL AND (a.ended IS NULL OR e.id IS NOT NULL)
 	UNION ALL
 	SELECT 'after_dead', format('job %s, pending %s: after_dead is %s', j.id, p.job_id IS NOT NULL, coalesce(j.after_dead::text, 'none'))
 	FROM jobq.job j

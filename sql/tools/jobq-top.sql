@@ -50,11 +50,11 @@ SELECT line FROM (
 			CASE WHEN d.handlers_stopped = 1 THEN '   HANDLERS STOPPED' END) AS line
 	FROM d
 	UNION ALL
-	SELECT 2, 0, E'\n' || rpad('queue', 24) || lpad('ready', 10) || lpad('delayed', 10) || lpad('active', 8) || lpad('dead', 8) || lpad('oldest', 12)
+	SELECT 2, 0, E'\n' || rpad('queue', 24) || lpad('ready', 10) || lpad('delayed', 10) || lpad('pending', 9) || lpad('active', 8) || lpad('dead', 8) || lpad('oldest', 12)
 		|| lpad('in/s', 9) || lpad('done/s', 9) || lpad('fail/s', 9) || '  backlog'
 	UNION ALL
 	SELECT 2, q.place, rpad(q.queue || CASE WHEN q.paused = 1 THEN ' (paused)' ELSE '' END, 24) || lpad(q.ready::text, 10) || lpad(q.delayed::text, 10)
-		|| lpad(q.active::text, 8) || lpad(q.dead::text || CASE WHEN q.dead_alert = 1 THEN '!' ELSE '' END, 8)
+		|| lpad(q.pending::text, 9) || lpad(q.active::text, 8) || lpad(q.dead::text || CASE WHEN q.dead_alert = 1 THEN '!' ELSE '' END, 8)
 		|| lpad(date_trunc('second', make_interval(secs => q.oldest_ready_age_seconds))::text, 12)
 		|| lpad(coalesce(round(q.enqueued::numeric, 1)::text, '-'), 9) || lpad(coalesce(round(q.completed::numeric, 1)::text, '-'), 9)
 		|| lpad(coalesce(round(q.failed::numeric, 1)::text, '-'), 9) || '  ' || repeat('#', ceil(20 * q.ready / q.most)::int)

@@ -13,7 +13,8 @@ CREATE TEMP TABLE rule_seen (rule text);
 -- And groups: {b}+10 is ready, with {b}+11 and {b}+12 in line; {b}+13 waits out the backoff of {b}+14; {b}+15 is leased by {t}+1 with {b}+16
 -- and {b}+17, {b}+18 is in line; {b}+19 is blocked by the dead job {b}+20, with {b}+21 in line; {b}+22 is paused, with {b}+23 in line; {b}+24
 -- joins its group tomorrow. Their keys are g10 and so on; the place of a job in line is its id + 100.
--- {b}+40 waits for {b} and {b}+2; {b}+41, an open batch of group g41, for {b}+40, and has seen {b}+5 die; {b}+42 has waited for {b}+6 and is ready.
+-- {b}+40 waits for {b}+1 and {b}+14; {b}+41, an open batch of group g41, for {b}+40, and has seen {b}+5 die; {b}+42 has waited for {b}+7 and is
+-- ready; {b}+43 waits for {b}+20, which is dead.
 CREATE FUNCTION pg_temp.breaks(change text) RETURNS text LANGUAGE plpgsql AS $fn$
 DECLARE
 	b bigint := nextval('jobq.job_block_seq') * 256;
@@ -60,12 +61,13 @@ BEGIN
 		INSERT INTO jobq.group_setting (queue_id, group_key, paused) VALUES (q, 'g22', true);
 		INSERT INTO jobq.group_rate (queue_id, group_key, next_at) VALUES (q, 'g10', now());
 		INSERT INTO jobq.job (id, created, queue_id, max_attempts, priority, payload, group_key, after_dead)
-			VALUES (b + 40, now(), q, 3, 1000, '{}', NULL, 'w'), (b + 41, now(), q, 3, 1000, '{}', 'g41', 'r'), (b + 42, now(), q, 3, 1000, '{}', NULL, 'r');
+			VALUES (b + 40, now(), q, 3, 1000, '{}', NULL, 'w'), (b + 41, now(), q, 3, 1000, '{}', 'g41', 'r'), (b + 42, now(), q, 3, 1000, '{}', NULL, 'r'),
+				(b + 43, now(), q, 3, 1000, '{}', NULL, 'w');
 		INSERT INTO jobq.delayed (visible_at, job_id, queue_id, attempt, priority, group_id)
-			VALUES ('infinity', b + 40, q, 0, 1000, NULL), ('infinity', b + 41, q, 0, 1000, 0);
+			VALUES ('infinity', b + 40, q, 0, 1000, NULL), ('infinity', b + 41, q, 0, 1000, 0), ('infinity', b + 43, q, 0, 1000, NULL);
 		INSERT INTO jobq.ready (seq, job_id, queue_id, attempt, lane, priority) VALUES (b + 242, b + 42, q, 0, 0, 1000);
-		INSERT INTO jobq.dependency VALUES (b + 40, b, NULL), (b + 40, b + 2, NULL), (b + 41, b + 41, NULL), (b + 41, b + 40, NULL),
-			(b + 41, b + 5, 'd'), (b + 42, b + 6, 'x');
+		INSERT INTO jobq.dependency VALUES (b + 40, b + 1, NULL), (b + 40, b + 14, NULL), (b + 41, b + 41, NULL), (b + 41, b + 40, NULL),
+			(b + 41, b + 5, 'd'), (b + 42, b + 7, 'x'), (b + 43, b + 20, 'D');
 		SELECT string_agg(v::text, ' ') INTO before FROM jobq.verify() v;
 		EXECUTE replace(replace(replace(replace(replace(change, '{b}', b::text), '{q}', q::text), '{p}', p::text), '{h}', h), '{t}', t::text);
 		rules := ARRAY(SELECT DISTINCT v.rule FROM jobq.verify() v ORDER BY 1);
@@ -319,15 +321,23 @@ SELECT is(pg_temp.breaks('DELETE FROM jobq.delayed WHERE job_id = {b} + 40'), 'd
 SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE job_id = {b} + 40'), 'pending_without_dependency', 'a pending job that waits for nobody');
 SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE job_id = {b} + 41 AND ended IS NULL'), 'pending_without_dependency', 'or only for one that has ended');
 SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE job_id = {b} + 41 AND on_job = {b} + 40'), '', 'an open batch has no member yet');
-SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE ended IS NOT NULL'), '', 'nothing tells of the ended ones');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE ended IN (''d'', ''x'')'), '', 'nothing tells of the ended ones');
+SELECT is(pg_temp.breaks('DELETE FROM jobq.dependency WHERE ended = ''D'''), 'pending_without_dependency', 'but where they are waited for all the same');
 SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET visible_at = now() + interval ''1 day'' WHERE job_id = {b} + 40'), 'dependency_not_pending', 'a delayed job that waits for others');
-SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = NULL WHERE job_id = {b} + 42'), 'dependency_not_pending', 'a ready one');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = NULL, on_job = {b} WHERE job_id = {b} + 42'), 'dependency_not_pending', 'a ready one');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET job_id = {b} + 2 WHERE job_id = {b} + 43; UPDATE jobq.job SET after_dead = ''w'' WHERE id = {b} + 2; DELETE FROM jobq.delayed WHERE job_id = {b} + 43;
+	DELETE FROM jobq.job WHERE id = {b} + 43'), 'dependency_not_pending', 'one that waits for an ended one');
 SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET visible_at = ''infinity'' WHERE job_id = {b} + 2'), 'after_dead pending_without_dependency', 'a delayed job that is never due');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 5, {b}, NULL), ({b} + 6, {b}, ''d'')'), 'dependency_without_job', 'finished jobs that wait');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 40, {b} + 6, NULL)'), 'dependency_over', 'a job waits for one that has completed');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 40, {b} + 6, ''D'')'), 'dependency_over', 'a redriven one');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 40, {b} + 8, NULL)'), 'dependency_over', 'one that is gone');
+SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 40, {b} + 8, ''R''), ({b} + 40, {b} + 3, ''D'')'), '', 'when it knows; one that was redriven');
 SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = ''c'' WHERE job_id = {b} + 42'), 'dependency_ended', 'an unknown end');
 SELECT is(pg_temp.breaks('INSERT INTO jobq.dependency VALUES ({b} + 40, {b} + 5, ''d'')'), 'dependency_ended', 'an end that the job does not run after');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = ''D'' WHERE job_id = {b} + 41 AND ended = ''d'''), 'dependency_ended', 'one that it does not wait after');
 SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET ended = ''r'' WHERE on_job = job_id'), 'dependency_ended', 'a batch that has ended as its own member');
-SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET on_job = 1::bigint << 60 WHERE on_job = {b}'), 'id_sequence', 'a job waits for one that is still to come');
+SELECT is(pg_temp.breaks('UPDATE jobq.dependency SET on_job = 1::bigint << 60 WHERE on_job = {b} + 1'), 'dependency_over id_sequence', 'a job waits for one that is still to come');
 SELECT is(pg_temp.breaks('UPDATE jobq.job SET after_dead = NULL WHERE id = {b} + 40'), 'after_dead', 'a pending job that does not know what to do');
 SELECT is(pg_temp.breaks('UPDATE jobq.job SET after_dead = ''k'' WHERE id = {b}'), 'after_dead', 'an unknown word');
 SELECT is(pg_temp.breaks('UPDATE jobq.delayed SET group_id = NULL WHERE job_id = {b} + 41'), 'delayed_join', 'a pending job that will not join its group');

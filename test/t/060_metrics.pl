@@ -35,15 +35,15 @@ sub read_metrics
 }
 
 # Groups by state as the counters have them, and as the view counts them.
-my $counted = q{SELECT queue, groups_ready, groups_waiting, groups_leased, groups_migrating, groups_blocked, ready, delayed, active, dead FROM jobq.queue_metrics() ORDER BY 1};
+my $counted = q{SELECT queue, groups_ready, groups_waiting, groups_leased, groups_migrating, groups_blocked, ready, delayed, pending, active, dead FROM jobq.queue_metrics() ORDER BY 1};
 my $seen = q{
-	SELECT q.queue, g.ready, g.waiting, g.leased, g.migrating, g.blocked, j.ready, j.delayed, j.active, j.dead
+	SELECT q.queue, g.ready, g.waiting, g.leased, g.migrating, g.blocked, j.ready, j.delayed, j.pending, j.active, j.dead
 	FROM jobq.queues q, LATERAL (
 		SELECT count(*) FILTER (WHERE state = 'READY') AS ready, count(*) FILTER (WHERE state = 'WAIT') AS waiting, count(*) FILTER (WHERE state = 'LEASED') AS leased,
 			count(*) FILTER (WHERE state = 'MIGRATING') AS migrating, count(*) FILTER (WHERE state = 'BLOCKED') AS blocked
 		FROM jobq.groups g WHERE g.queue = q.queue) g, LATERAL (
-		SELECT count(*) FILTER (WHERE state = 'ready') AS ready, count(*) FILTER (WHERE state = 'delayed') AS delayed, count(*) FILTER (WHERE state = 'active') AS active,
-			count(*) FILTER (WHERE state = 'dead') AS dead
+		SELECT count(*) FILTER (WHERE state = 'ready') AS ready, count(*) FILTER (WHERE state = 'delayed') AS delayed, count(*) FILTER (WHERE state = 'pending') AS pending,
+			count(*) FILTER (WHERE state = 'active') AS active, count(*) FILTER (WHERE state = 'dead') AS dead
 		FROM jobq.jobs j WHERE j.queue = q.queue) j ORDER BY 1};
 sub counts_ok
 {
