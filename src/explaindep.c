@@ -77,9 +77,7 @@ find_others(StoreTable *dependency, Snapshot snapshot, int64 id, bool (*step)(St
 	store_walk_begin(&walk, dependency, INDEX_DEPENDENCY_PKEY, snapshot, &key, 1);
 	while (others->n <= COUNTED && walk.walked < WALKED)
 	{
-		bool waits;
-		int64 on_job;
-		char ended;
+		Dependency row;
 
 		if (!step(&walk, &visible))
 		{
@@ -88,13 +86,11 @@ find_others(StoreTable *dependency, Snapshot snapshot, int64 id, bool (*step)(St
 		}
 		if (!visible)
 			continue;
-		ended = DatumGetChar(slot_datum(walk.slot, Anum_dependency_ended, &waits));
-		waits |= ended >= 'A' && ended <= 'Z';
-		on_job = DatumGetInt64(slot_value(walk.slot, Anum_dependency_on_job));
-		if (!waits || on_job == id)
+		store_dependency_read(walk.slot, &row);
+		if (!dependency_holds(&row) || row.on_job == id)
 			continue;
 		if (others->n < LOOKED_AT)
-			others->ids[others->n] = on_job;
+			others->ids[others->n] = row.on_job;
 		others->n++;
 	}
 	store_walk_end(&walk);

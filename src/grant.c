@@ -83,6 +83,8 @@ typedef struct GrantedObject
 static const GrantedObject functions[] = {
 	{"enqueue", RIGHT_ENQUEUE},
 	{"enqueue_many", RIGHT_ENQUEUE},
+	{"open_batch", RIGHT_ENQUEUE},
+	{"close_batch", RIGHT_ENQUEUE},
 	{"dequeue", RIGHT_CONSUME},
 	{"complete", RIGHT_CONSUME},
 	{"ack", RIGHT_CONSUME},

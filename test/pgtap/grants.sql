@@ -46,6 +46,7 @@ BEGIN
 	INSERT INTO thing VALUES (queue, 'ready', jobq.enqueue(queue, to_jsonb(word || 'payload'), headers => jsonb_build_object('h', word || 'header')));
 	INSERT INTO thing VALUES (queue, 'delayed', jobq.enqueue(queue, to_jsonb(word || 'payload'), delay => '1 day'));
 	PERFORM jobq.enqueue_many(queue, '[1, 2, 3, 4, 5, 6, 7, 8, 9]');
+	INSERT INTO thing VALUES (queue, 'batch', jobq.open_batch(queue, to_jsonb(word || 'payload'), name => word || 'callback'));
 	PERFORM jobq.set_handler(queue, 'public.handle', name => word || 'handler');
 	PERFORM jobq.schedule(word || 'schedule', '0 0 1 1 *', queue, to_jsonb(word || 'payload'));
 	PERFORM jobq.pause_group(queue, word || 'idle');
@@ -67,7 +68,7 @@ SELECT jobq.grant_queue('garden', 'jobq_grants_' || l, p) FROM (VALUES ('e', '{e
 GRANT USAGE ON SCHEMA jobq TO jobq_grants_b, jobq_grants_be, jobq_grants_bc, jobq_grants_bm;
 GRANT EXECUTE ON ALL ROUTINES IN SCHEMA jobq TO jobq_grants_b, jobq_grants_be, jobq_grants_bc, jobq_grants_bm;
 SELECT format('GRANT SELECT ON %s TO jobq_grants_b, jobq_grants_be, jobq_grants_bc, jobq_grants_bm', string_agg(v, ', '))
-	FROM unnest('{jobq.queues,jobq.jobs,jobq.groups,jobq.workers,jobq.dead_letters,jobq.handlers,jobq.schedules,jobq.schedule_runs,jobq.grants}'::text[]) v \gexec
+	FROM unnest('{jobq.queues,jobq.jobs,jobq.dependencies,jobq.groups,jobq.workers,jobq.dead_letters,jobq.handlers,jobq.schedules,jobq.schedule_runs,jobq.grants}'::text[]) v \gexec
 
 -- who may make queues learns which there are
 REVOKE EXECUTE ON FUNCTION jobq.create_queue FROM jobq_grants_o, jobq_grants_b, jobq_grants_be, jobq_grants_bc, jobq_grants_bm;
@@ -78,6 +79,11 @@ CREATE TEMP TABLE expected (name text, execute text, may text, statement text);
 INSERT INTO expected VALUES
 	('enqueue', 'e', 'e', $$SELECT jobq.enqueue('{q}') > 0$$),
 	('enqueue_many', 'e', 'e', $$SELECT status FROM jobq.enqueue_many('{q}', '[1]')$$),
+	('enqueue', 'e', 'e', $$SELECT jobq.enqueue('garden', batch => {batch}) > 0$$),
+	('enqueue_many', 'e', 'e', $$SELECT status FROM jobq.enqueue_many('garden', '[1]', batch => {batch})$$),
+	('open_batch', 'e', 'e', $$SELECT jobq.open_batch('{q}') > 0$$),
+	('open_batch', 'e', 'e', $$SELECT jobq.open_batch('garden', batch => {batch}) > 0$$),
+	('close_batch', 'e', 'e', $$SELECT jobq.close_batch({batch})$$),
 	('dequeue', 'c', 'c', $$SELECT count(*) FROM jobq.dequeue('{q}')$$),
 	('complete', 'c', 'c', $$SELECT jobq.complete({active}, {token})$$),
 	('complete', 'c', 'c', $$SELECT jobq.complete({done}, {done_token})$$),
@@ -104,12 +110,13 @@ INSERT INTO expected VALUES
 	('alter_queue', 'm', 'o', $$SELECT jobq.alter_queue('{q}', backoff => 'function', backoff_function => 'public.backoff')$$),
 	('pause_queue', 'm', 'm', $$SELECT jobq.pause_queue('{q}')$$),
 	('resume_queue', 'm', 'm', $$SELECT jobq.resume_queue('{q}')$$),
-	('purge_queue', 'm', 'm', $$SELECT jobq.purge_queue('{q}', '{ready,delayed,dead,completed}')$$),
-	('cancel', 'm', 'm', $$SELECT jobq.cancel(j) FROM unnest(ARRAY[{ready}, {delayed}, {active}, {dead}, {done}]) j$$),
+	('purge_queue', 'm', 'm', $$SELECT jobq.purge_queue('{q}', '{ready,delayed,pending,dead,completed}')$$),
+	('cancel', 'm', 'm', $$SELECT jobq.cancel(j) FROM unnest(ARRAY[{ready}, {delayed}, {batch}, {active}, {dead}, {done}]) j$$),
 	('reschedule', 'm', 'm', $$SELECT jobq.reschedule({delayed}, priority => 5)$$),
+	('reschedule', 'm', 'm', $$SELECT jobq.reschedule({batch}, priority => 5)$$),
 	('reschedule', 'm', 'm', $$SELECT jobq.reschedule({ready}, run_at => now() + interval '1 hour')$$),
-	('run_now', 'm', 'm', $$SELECT jobq.run_now(ARRAY[{delayed}])$$),
-	('delete_jobs', 'm', 'm', $$SELECT jobq.delete_jobs(ARRAY[{ready}, {delayed}, {active}, {dead}, {done}])$$),
+	('run_now', 'm', 'm', $$SELECT jobq.run_now(ARRAY[{delayed}, {batch}])$$),
+	('delete_jobs', 'm', 'm', $$SELECT jobq.delete_jobs(ARRAY[{ready}, {delayed}, {batch}, {active}, {dead}, {done}])$$),
 	('redrive', 'm', 'm', $$SELECT jobq.redrive('{q}')$$),
 	('redrive', 'm', 'm', $$SELECT jobq.redrive('garden', ARRAY[{dead}])$$),
 	('redrive', 'm', 'm', $$SELECT jobq.redrive('garden', to_queue => '{q}')$$),
@@ -122,8 +129,8 @@ INSERT INTO expected VALUES
 	('schedule', 'm', 'm', $$SELECT jobq.schedule('new', '0 0 1 1 *', '{q}') IS NOT NULL$$),
 	('unschedule', 'm', 'm', $$SELECT jobq.unschedule('{q} schedule')$$),
 	('schedule_next', 'm', 'x', $$SELECT jobq.schedule_next('0 0 1 1 *', n => 1)$$),
-	('job', 'cm', 'cm', $$SELECT g FROM unnest(ARRAY[{ready}, {delayed}, {active}, {dead}, {done}]) j, jobq.job(j) g$$),
-	('explain_job', 'cm', 'cm', $$SELECT jobq.explain_job(j) FROM unnest(ARRAY[{ready}, {delayed}, {active}, {dead}, {done}]) j$$),
+	('job', 'cm', 'cm', $$SELECT g FROM unnest(ARRAY[{ready}, {delayed}, {batch}, {active}, {dead}, {done}]) j, jobq.job(j) g$$),
+	('explain_job', 'cm', 'cm', $$SELECT jobq.explain_job(j) FROM unnest(ARRAY[{ready}, {delayed}, {batch}, {active}, {dead}, {done}]) j$$),
 	('wait_job', 'cm', NULL, NULL),
 	('events', 'cm', 'cm', $$SELECT event, job_id, error FROM jobq.events(queue => '{q}')$$),
 	('events', 'cm', 'cm', $$SELECT event, job_id, error FROM jobq.events() WHERE queue_name = '{q}'$$),
@@ -151,7 +158,7 @@ INSERT INTO expected VALUES
 	('register_database', 'x', NULL, NULL);
 -- the same for SELECT on views
 CREATE TEMP TABLE expected_view (name text, may text);
-INSERT INTO expected_view VALUES ('queues', 'ecm'), ('grants', 'ecm'), ('jobs', 'cm'), ('groups', 'cm'), ('workers', 'cm'), ('dead_letters', 'cm'),
+INSERT INTO expected_view VALUES ('queues', 'ecm'), ('grants', 'ecm'), ('jobs', 'cm'), ('dependencies', 'cm'), ('groups', 'cm'), ('workers', 'cm'), ('dead_letters', 'cm'),
 	('handlers', 'cm'), ('schedules', 'cm'), ('schedule_runs', 'cm'), ('history', ''), ('job_full', ''), ('blocked_groups', '');
 
 -- who has EXECUTE and SELECT
@@ -183,7 +190,8 @@ CREATE FUNCTION picture() RETURNS text LANGUAGE sql AS $$
 		(SELECT string_agg(l::text, '' ORDER BY l.token) FROM jobq.lease l WHERE l.queue_id = q.id), (SELECT string_agg(a::text, '' ORDER BY a.role) FROM jobq.queue_acl a WHERE a.queue_id = q.id),
 		(SELECT string_agg(h::text, '' ORDER BY h.queue_id, h.name) FROM jobq.handler h WHERE h.queue_id = q.id), (SELECT string_agg(s::text, '' ORDER BY s.name) FROM jobq.schedule s WHERE s.queue_id = q.id),
 		(SELECT string_agg(g::text, '' ORDER BY g.queue_id, g.group_key) FROM jobq.group_setting g WHERE g.queue_id = q.id), (SELECT string_agg(h::text, '' ORDER BY h.group_id) FROM jobq.held h WHERE h.queue_id = q.id),
-		(SELECT string_agg(r::text, '' ORDER BY r.seq) FROM jobq.ready r WHERE r.queue_id = q.id)))
+		(SELECT string_agg(r::text, '' ORDER BY r.seq) FROM jobq.ready r WHERE r.queue_id = q.id),
+		(SELECT string_agg(d::text, '' ORDER BY d.job_id, d.on_job) FROM jobq.dependency d JOIN jobq.job j ON j.id = d.job_id WHERE j.queue_id = q.id)))
 	FROM jobq.queue q WHERE q.name = 'secret'
 $$;
 CREATE TABLE before AS SELECT picture() AS p;
@@ -306,6 +314,16 @@ SELECT ok((SELECT rows LIKE '%QUEUE payload%' FROM look WHERE letter = 'c' AND n
 SELECT jobq.alter_queue('garden', dead_letter_queue => 'secret') \g /dev/null
 SELECT is(attempt('jobq_grants_m', 'SELECT dead_letter_queue FROM jobq.queues', 'garden'), '()', 'the name of another queue is not told');
 SELECT jobq.alter_queue('garden', reset => '{dead_letter_queue}') \g /dev/null
+
+-- jobs of a queue of others: one waits for none of them, and hears nothing of those that one's own wait for
+SELECT matches(attempt('jobq_grants_e', 'SELECT jobq.enqueue(''garden'', after => ARRAY[{ready}]) > 0', 'secret'), '^ERROR 42501 permission denied for job #', 'a stranger''s job is not waited for');
+SELECT matches(attempt('jobq_grants_e', 'SELECT jobq.enqueue(''garden'', after => ARRAY[{dead}]) > 0', 'secret'), '^ERROR 42501 permission denied for job #', 'a dead one neither');
+SELECT is(attempt('jobq_grants_e', 'SELECT jobq.enqueue(''garden'', after => ARRAY[{ready}, {dead}, {done}]) > 0', 'garden'), '(t)', 'one''s own is, with any right');
+BEGIN;
+SELECT jobq.enqueue('garden', after => ARRAY(SELECT value::bigint FROM thing WHERE queue = 'secret' AND name IN ('active', 'dead'))) AS waits \gset
+SELECT matches(attempt('jobq_grants_c', 'SELECT jobq.explain_job(' || :waits || ')', 'secret'),
+	'pending: waits for 2 other jobs; job # is of a queue that you may not read; job # is of a queue that you may not read"', 'only its number is told');
+ROLLBACK;
 
 -- a limit is shared by who manages all that share it
 SELECT jobq.create_queue('shares', concurrency => 1, limit_name => 'mine'), jobq.grant_queue('shares', 'jobq_grants_m', '{manage}') \g /dev/null
