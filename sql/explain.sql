@@ -7,7 +7,7 @@ CREATE EXTENSION jobq;
 -- Times, tokens and ids as words.
 CREATE FUNCTION why(job_id bigint) RETURNS text LANGUAGE sql AS $$
 	SELECT regexp_replace(regexp_replace(regexp_replace(jobq.explain_job(job_id), '\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+00', 'TIME', 'g'),
-		'token \d+', 'token N'), 'job \d+', 'job N', 'g')
+		'token \d+', 'token N'), '(job |batch\()\d+', '\1N', 'g')
 $$;
 CREATE PROCEDURE becomes_true(query text) LANGUAGE plpgsql AS $$
 DECLARE
@@ -122,6 +122,47 @@ SELECT jobq.complete(:b1, :token);
 SELECT why(:b2);
 SELECT jobq.enqueue('q', group_key => 'b', delay => '1 h') AS b3 \gset
 SELECT why(:b3);
+
+-- waiting for others: where they stand, what to do about those that will not complete, what else matters meanwhile
+SELECT jobq.create_queue('p'), jobq.create_queue('none', keep_completed => '0');
+SELECT jobq.enqueue('p') AS a, jobq.enqueue('p', delay => '1 h') AS b, jobq.enqueue('q', delay => '1 h') AS c, jobq.enqueue('none') AS d \gset
+SELECT jobq.enqueue('q', after => ARRAY[:a]) AS one, jobq.enqueue('q', after => ARRAY[:a, :b, :c, :d], unique_key => 'u', expires_in => '1 h') AS four \gset
+SELECT why(:one);
+SELECT why(:four);
+SELECT jobq.enqueue('q', after => ARRAY[:c, :one], after_dead => 'cancel', delay => '2 h') AS late,
+	jobq.enqueue('q', after => ARRAY[:c], after_dead => 'run', group_key => 'g') AS grouped \gset
+SELECT why(:late);
+SELECT why(:grouped);
+SELECT token FROM jobq.dequeue('p') \gset
+SELECT jobq.fail(:a, :token, 'no', retry => false);
+SELECT why(:one);
+SELECT jobq.cancel(:b), jobq.cancel(:d);
+SELECT why(:four);
+SELECT jobq.redrive('p');
+SELECT why(:one);
+SELECT jobq.open_batch('q') AS batch \gset
+SELECT why(:batch);
+SELECT jobq.enqueue('p', batch => :batch) AS member \gset
+SELECT why(:batch);
+SELECT jobq.close_batch(:batch);
+SELECT why(:batch);
+SELECT jobq.pause_queue('q');
+SELECT why(:batch);
+SELECT jobq.resume_queue('q');
+-- job() and the view agree on all of them; none has a time that never comes
+SELECT state, count(*), count(run_at) AS later, count(expires) AS expires, bool_and(run_at < 'infinity') AS finite FROM jobq.jobs WHERE state = 'pending' GROUP BY state;
+SELECT j.job_id FROM jobq.jobs j LEFT JOIN LATERAL jobq.job(j.job_id) f ON true
+	WHERE to_jsonb(j) IS DISTINCT FROM to_jsonb(f) - 'failures' - 'deadline';
+-- very many: counted up to a bound, the dead one among the first is named first
+SELECT array_agg(job_id) AS many FROM jobq.enqueue_many('p', (SELECT jsonb_agg(n) FROM generate_series(1, 1100) n)) \gset
+SELECT (:'many'::bigint[])[20] AS odd, jobq.enqueue('q', after => :'many') AS all_of_them \gset
+SELECT jobq.cancel(:odd);
+SELECT why(:all_of_them);
+SELECT jobq.run_now(ARRAY[:all_of_them]);
+SELECT why(:all_of_them);
+SELECT count(jobq.drop_queue(q, force => true)) FROM unnest('{p,none}'::text[]) q;
+SELECT why(:one);
+SELECT jobq.delete_jobs(ARRAY[:one, :four, :late, :batch, :all_of_them]);
 
 -- handlers: stopped, missing, without a function
 SELECT jobq.stop();

@@ -52,7 +52,7 @@ SELECT is(pg_temp.scanned('SELECT * FROM jobq.groups WHERE queue = ''q'' AND gro
 
 -- One queue per state; nothing here waits, so nothing moves by itself.
 SELECT jobq.create_queue(q, backoff => 'fixed', backoff_base => '1 hour', timeout => '2 hours', lease => '1 hour')
-	FROM unnest('{v_ready,v_returned,v_delayed,v_retry,v_active,v_done,v_dead,v_group,v_bulk}'::text[]) q \g /dev/null
+	FROM unnest('{v_ready,v_returned,v_delayed,v_retry,v_active,v_done,v_dead,v_group,v_bulk,v_pending}'::text[]) q \g /dev/null
 SELECT jobq.create_queue('v_letters') \g /dev/null
 SELECT jobq.alter_queue('v_done', dead_letter_queue => 'v_letters') \g /dev/null
 
@@ -100,6 +100,42 @@ SELECT jobq.fail(:retry, :token, 'timeout') \g /dev/null
 SELECT results_eq(format('SELECT state, attempt, last_error, run_at > now() + interval ''50 minutes'' FROM jobq.jobs WHERE job_id = %s', :retry),
 	$$VALUES ('delayed', 1, 'timeout', true)$$, 'a job that waits out its backoff');
 SELECT matches(jobq.explain_job(:retry), '^delayed until [^;]+; 1 of 3 attempts are used up; last error: timeout$', 'explained');
+
+-- pending: what a job waits for, how that stands, and what becomes of it
+CREATE FUNCTION pg_temp.waits(id bigint) RETURNS text LANGUAGE sql AS $$
+	SELECT string_agg(d.state, ' ' ORDER BY d.on_job) FROM jobq.dependencies d WHERE d.job_id = id AND d.queue = 'v_pending'
+$$;
+SELECT jobq.enqueue('v_pending', delay => '3 hours') AS p1, jobq.enqueue('v_pending', delay => '3 hours') AS p2, jobq.enqueue('v_pending', delay => '3 hours') AS p3,
+	jobq.enqueue('v_pending', delay => '3 hours') AS p4 \gset
+SELECT jobq.enqueue('v_pending', after => ARRAY[:p1, :p2, :p3, :p4], unique_key => 'one', expires_in => '1 day', priority => 9) AS pending,
+	jobq.enqueue('v_pending', after => ARRAY[:p1, :p2, :p3, :p4], after_dead => 'run', run_at => '2100-01-01') AS waits_on \gset
+SELECT results_eq(format('SELECT queue, state, priority, attempt, run_at, lease_until, started, finished, unique_key, expires > now() + interval ''23 hours'' FROM jobq.jobs WHERE job_id = %s', :pending),
+	$$VALUES ('v_pending' COLLATE "C", 'pending', 9, 0, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, 'one' COLLATE "C", true)$$, 'a pending job');
+SELECT results_eq(format('SELECT state, run_at, unique_key, expires FROM jobq.jobs WHERE job_id = %s', :waits_on), $$VALUES ('pending', '2100-01-01'::timestamptz, NULL::text COLLATE "C", NULL::timestamptz)$$,
+	'one that has a time, too');
+SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'waiting waiting waiting waiting; waiting waiting waiting waiting', 'what they wait for');
+SELECT results_eq(format('SELECT job_id FROM jobq.dependencies WHERE on_job = %s ORDER BY 1', :p1), format('VALUES (%s::bigint), (%s)', :pending, :waits_on), 'and who waits for one');
+SELECT is(pg_temp.scanned('SELECT * FROM jobq.dependencies WHERE job_id = 42') || pg_temp.scanned('SELECT * FROM jobq.dependencies WHERE on_job = 42'), '', 'found by index');
+SELECT jobq.run_now(ARRAY[:p1]) \g /dev/null
+SELECT token FROM jobq.dequeue('v_pending') \gset
+SELECT jobq.complete(:p1, :token) \g /dev/null
+SELECT jobq.run_now(ARRAY[:p2]) \g /dev/null
+SELECT token FROM jobq.dequeue('v_pending') \gset
+SELECT jobq.fail(:p2, :token, 'no', retry => false) \g /dev/null
+SELECT jobq.cancel(:p3) \g /dev/null
+SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'dead cancelled waiting; dead cancelled waiting', 'one completed, one died, one was cancelled');
+SELECT jobq.delete_jobs(ARRAY[:p4]) \g /dev/null
+SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'dead cancelled removed; dead cancelled removed', 'one was deleted');
+SELECT is((SELECT string_agg(state, ' ' ORDER BY job_id) FROM jobq.jobs WHERE job_id IN (:pending, :waits_on)), 'pending delayed', 'which lets one go');
+SELECT jobq.redrive('v_pending', ARRAY[:p2]) \g /dev/null
+SELECT is(pg_temp.waits(:pending), 'waiting cancelled removed', 'one is redriven');
+SELECT jobq.open_batch('v_pending') AS batch \gset
+SELECT jobq.enqueue('v_pending', delay => '1 hour', batch => :batch) AS member \gset
+SELECT is(pg_temp.waits(:batch), 'open waiting', 'an open batch');
+SELECT jobq.close_batch(:batch) \g /dev/null
+SELECT is(pg_temp.waits(:batch), 'waiting', 'a closed one');
+SELECT jobq.delete_jobs(ARRAY[:pending, :waits_on]) \g /dev/null
+SELECT is((SELECT count(*) FROM jobq.dependencies WHERE job_id IN (:pending, :waits_on)), 0::bigint, 'nothing is kept of who is gone');
 
 -- active
 SELECT array_agg(jobq.enqueue('v_active')) AS ids FROM generate_series(1, 4) \gset
@@ -291,18 +327,19 @@ BEGIN
 END
 $fn$;
 SELECT ok(pg_temp.until_known(), 'the scheduler makes the counts exact');
-SELECT results_eq($$SELECT queue, ready, delayed, active, dead, enqueued_total, completed_total, failed_total, retried_total, dead_total, cancelled_total
+SELECT results_eq($$SELECT queue, ready, delayed, pending, active, dead, enqueued_total, completed_total, failed_total, retried_total, dead_total, cancelled_total
 	FROM jobq.queues WHERE queue LIKE 'v\_%' ORDER BY 1$$, $$VALUES
-	('v_active' COLLATE "C", 0::bigint, 0::bigint, 1::bigint, 0::bigint, 4::bigint, 3::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint),
-	('v_bulk', 3, 0, 0, 0, 3, 0, 0, 0, 0, 0),
-	('v_dead', 0, 0, 0, 1, 1, 0, 2, 1, 1, 0),
-	('v_delayed', 0, 1, 0, 0, 1, 0, 0, 0, 0, 0),
-	('v_done', 0, 0, 0, 0, 2, 1, 0, 0, 0, 1),
-	('v_group', 1, 1, 0, 1, 7, 2, 2, 1, 1, 2),
-	('v_letters', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
-	('v_ready', 1, 0, 0, 0, 1, 0, 0, 0, 0, 0),
-	('v_retry', 0, 1, 0, 0, 1, 0, 1, 1, 0, 0),
-	('v_returned', 1, 0, 0, 0, 1, 0, 1, 1, 0, 0)$$, 'counts and totals');
+	('v_active' COLLATE "C", 0::bigint, 0::bigint, 0::bigint, 1::bigint, 0::bigint, 4::bigint, 3::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint),
+	('v_bulk', 3, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0),
+	('v_dead', 0, 0, 0, 0, 1, 1, 0, 2, 1, 1, 0),
+	('v_delayed', 0, 1, 0, 0, 0, 1, 0, 0, 0, 0, 0),
+	('v_done', 0, 0, 0, 0, 0, 2, 1, 0, 0, 0, 1),
+	('v_group', 1, 1, 0, 0, 1, 7, 2, 2, 1, 1, 2),
+	('v_letters', 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+	('v_pending', 1, 1, 1, 0, 0, 8, 1, 1, 0, 1, 1),
+	('v_ready', 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0),
+	('v_retry', 0, 1, 0, 0, 0, 1, 0, 1, 1, 0, 0),
+	('v_returned', 1, 0, 0, 0, 0, 1, 0, 1, 1, 0, 0)$$, 'counts and totals');
 SELECT is((SELECT dead_letter_queue FROM jobq.queues WHERE queue = 'v_done'), 'v_letters', 'where dead letters go');
 SELECT ok((SELECT oldest_ready_age BETWEEN '0' AND '10 minutes' FROM jobq.queues WHERE queue = 'v_ready'), 'age of the oldest ready job');
 SELECT is((SELECT oldest_ready_age FROM jobq.queues WHERE queue = 'v_done'), NULL, 'none when there is none');
