@@ -20,10 +20,11 @@
 #include "depend.h"
 #include "xact.h"
 
-/* Values of QueueSlot.watched */
+/* Values of QueueSlot.watched, in the order in which they follow each other */
 #define WATCHED_UNKNOWN 0
 #define WATCHED_NOT 1
-#define WATCHED_YES 2
+#define WATCHED_SAID 2 /* commits in progress may not have heard of it */
+#define WATCHED_YES 3
 
 PendingList depend_notes = {NULL, sizeof(DependNote), 0, 0};
 DependPrecommit depend_precommit = NULL;
@@ -65,6 +66,7 @@ depend_ended(QueueInfo *queue, int64 job, char how)
 	DependNote *note = new_note(DEPEND_ENDED, job);
 
 	note->queue_id = queue->id;
+	note->slot = queue->slot;
 	note->how = how;
 }
 
@@ -74,6 +76,7 @@ depend_moved(QueueInfo *queue, int64 job, QueueInfo *to, int64 goes_on_as)
 	DependNote *note = new_note(DEPEND_MOVED, job);
 
 	note->queue_id = queue->id;
+	note->slot = queue->slot;
 	note->how = ENDED_DEAD;
 	note->other = goes_on_as;
 	note->other_queue = to->id;
@@ -83,14 +86,24 @@ void
 depend_watch(QueueInfo *queue, bool wait)
 {
 	QueueSlot *slot = queue->slot;
+	uint32 watched;
 
-	if (slot == NULL || pg_atomic_exchange_u32(&slot->watched, WATCHED_YES) == WATCHED_YES)
+	if (slot == NULL)
 		return;
-	while (wait && pg_atomic_read_u32(&slot->ending) > 0)
+	watched = pg_atomic_read_u32(&slot->watched);
+	while (watched < WATCHED_SAID && !pg_atomic_compare_exchange_u32(&slot->watched, &watched, WATCHED_SAID))
+		continue;
+	if (watched == WATCHED_YES || !wait)
+		return;
+	/* whoever said it: nobody may have waited yet */
+	pg_memory_barrier();
+	while (pg_atomic_read_u32(&slot->ending) > 0)
 	{
 		CHECK_FOR_INTERRUPTS();
 		pg_usleep(1000); /* a commit's length; there is nothing to be woken by */
 	}
+	watched = WATCHED_SAID;
+	(void) pg_atomic_compare_exchange_u32(&slot->watched, &watched, WATCHED_YES);
 }
 
 /* Finds out what a slot does not know. */
@@ -102,19 +115,18 @@ look_whether_watched(QueueSlot *slot)
 	bool exist = store_dependencies_exist(dependency);
 
 	store_close(dependency);
-	if (pg_atomic_compare_exchange_u32(&slot->watched, &expected, exist ? WATCHED_YES : WATCHED_NOT))
+	if (pg_atomic_compare_exchange_u32(&slot->watched, &expected, exist ? WATCHED_SAID : WATCHED_NOT))
 		return exist;
-	return expected == WATCHED_YES;
+	return expected >= WATCHED_SAID;
 }
 
 bool
-depend_is_watched(int32 queue_id)
+depend_is_watched(const DependNote *note)
 {
-	QueueInfo *queue = meta_queue_by_id(queue_id);
-	QueueSlot *slot = queue ? queue->slot : NULL;
+	QueueSlot *slot = note->slot;
 	uint32 watched;
 
-	/* of a queue that was dropped, or has no slot, nothing is known */
+	/* nothing is known */
 	if (slot == NULL)
 		return true;
 	for (int i = 0; i < counted.n; i++)
@@ -125,7 +137,9 @@ depend_is_watched(int32 queue_id)
 	pg_atomic_fetch_add_u32(&slot->ending, 1);
 	COUNTED(counted.n++) = slot;
 	watched = pg_atomic_read_u32(&slot->watched);
-	if (watched == WATCHED_NOT || (watched == WATCHED_UNKNOWN && !look_whether_watched(slot)))
+	/* the slot may have become another queue's */
+	if (slot->queue_id == note->queue_id && slot->db_oid == MyDatabaseId &&
+		(watched == WATCHED_NOT || (watched == WATCHED_UNKNOWN && !look_whether_watched(slot))))
 		return false;
 	counted.n--;
 	pg_atomic_fetch_sub_u32(&slot->ending, 1);

@@ -47,6 +47,7 @@ typedef struct DependNote
 	char how;
 	int32 queue_id;    /* of job; ended, moved */
 	int32 other_queue; /* of other; moved */
+	QueueSlot *slot;   /* of queue_id, or NULL */
 	int64 job;
 	int64 other;
 } DependNote;
@@ -79,8 +80,11 @@ depend_left(TupleTableSlot *job)
  */
 extern void depend_watch(QueueInfo *queue, bool wait);
 
-/* Whether jobs of the queue are watched. In pre-commit; if they are not, who starts to watch them waits until this transaction is over. */
-extern bool depend_is_watched(int32 queue_id);
+/*
+ * Whether jobs of the note's queue are watched. In pre-commit; if they are not, who starts to watch them waits until this transaction is
+ * over.
+ */
+extern bool depend_is_watched(const DependNote *note);
 
 /* Called in pre-commit, before groups are seen to; see letgo.c. */
 typedef void (*DependPrecommit)(bool prepare);

@@ -182,12 +182,10 @@ delete_everything(QueueInfo *queue)
 		.result = SPI_OK_DELETE,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
-	static SpiStatement waited_for = {
-		.sql = "SELECT DISTINCT d.on_job FROM jobq.dependency d JOIN jobq.job j ON j.id = d.on_job"
-			   " WHERE j.queue_id = $1 AND d.job_id <> d.on_job",
-		.result = SPI_OK_SELECT,
-		.nargs = 1,
-		.argtypes = {INT4OID}};
+	static SpiStatement jobs = {.sql = "SELECT id FROM jobq.job WHERE queue_id = $1",
+								.result = SPI_OK_SELECT,
+								.nargs = 1,
+								.argtypes = {INT4OID}};
 	static SpiStatement waiting = {
 		.sql = "DELETE FROM jobq.dependency d USING jobq.job j WHERE j.id = d.job_id AND j.queue_id = $1",
 		.result = SPI_OK_DELETE,
@@ -211,7 +209,8 @@ delete_everything(QueueInfo *queue)
 		store_snapshot_done(snapshot);
 	} while (any);
 	spi_run(&waiting, &value, NULL);
-	for (uint64 i = spi_run(&waited_for, &value, NULL); i > 0; i--)
+	/* others may come to wait for them until this is committed */
+	for (uint64 i = spi_run(&jobs, &value, NULL); i > 0; i--)
 		depend_ended(queue, DatumGetInt64(spi_value(i - 1, 1, &isnull)), ENDED_REMOVED);
 	spi_run(&failures, &value, NULL);
 	spi_run(&lines, &value, NULL);

@@ -52,14 +52,15 @@ typedef struct Ended
 	int64 id;
 	int64 goes_on_as; /* a dead one, as another job; 0: it does not */
 	int32 goes_on_in; /* that one's queue */
-	char how;
+	char how;         /* 0: it is live again */
 } Ended;
 
-/* A job that was seen to be live when it was named, by another transaction's word. */
+/* A job of another transaction, of which it was read at the verb that it had not completed. */
 typedef struct Unsure
 {
-	int64 id;
-	bool known; /* it has ended, and stands among those */
+	int64 id;       /* hash key */
+	bool has_ended; /* when it was looked at; it stands among those, at place */
+	int place;
 } Unsure;
 
 /* A job that waits, or did. */
@@ -77,15 +78,14 @@ typedef struct Waiter
 } Waiter;
 
 static PendingList ended = {NULL, sizeof(Ended), 0, 0};
-static PendingList unsure = {NULL, sizeof(Unsure), 0, 0};
 
 #define ENDED(i) (&((Ended *) ended.items)[i])
-#define UNSURE(i) (&((Unsure *) unsure.items)[i])
 
 /* The work of one pre-commit. */
 typedef struct LetGo
 {
 	HTAB *waiters;
+	HTAB *unsure;
 	int taken;           /* notes */
 	StripeSet exclusive; /* that we hold */
 	StripeSet shared;
@@ -147,14 +147,16 @@ take_notes(LetGo *g)
 	{
 		DependNote *note = DEPEND_NOTE(g->taken);
 		Ended *e;
+		Unsure *u;
 		Waiter *w;
+		bool known;
 
 		switch ((DependKind) note->kind)
 		{
 			case DEPEND_ENDED:
 			case DEPEND_MOVED:
 				if (note->queue_id != queue_id)
-					watched = depend_is_watched(note->queue_id);
+					watched = depend_is_watched(note);
 				queue_id = note->queue_id;
 				if (!watched)
 					break;
@@ -170,7 +172,9 @@ take_notes(LetGo *g)
 				(void) waiter(g, note->job);
 				break;
 			case DEPEND_UNSURE:
-				((Unsure *) list_add(&unsure))->id = note->other;
+				u = hash_search(g->unsure, &note->other, HASH_ENTER, &known);
+				if (!known)
+					u->has_ended = false;
 				w = waiter(g, note->job);
 				w->near = note->other;
 				break;
@@ -192,14 +196,16 @@ static void
 want_stripes(LetGo *g, StripeSet *exclusive, StripeSet *shared)
 {
 	HASH_SEQ_STATUS seq;
+	Unsure *u;
 	Waiter *w;
 
 	memset(exclusive, 0, sizeof(*exclusive));
 	memset(shared, 0, sizeof(*shared));
 	for (int i = 0; i < ended.n; i++)
 		stripe_add(shared, stripe_of(ENDED(i)->id));
-	for (int i = 0; i < unsure.n; i++)
-		stripe_add(exclusive, stripe_of(UNSURE(i)->id));
+	hash_seq_init(&seq, g->unsure);
+	while ((u = hash_seq_search(&seq)) != NULL)
+		stripe_add(exclusive, stripe_of(u->id));
 	hash_seq_init(&seq, g->waiters);
 	while ((w = hash_seq_search(&seq)) != NULL)
 		stripe_add(w->exclusive ? exclusive : shared, stripe_of(w->id));
@@ -314,25 +320,34 @@ see_ended(LetGo *g, const Ended *e)
 	store_scan_end(&scan);
 }
 
-/* A job that may have ended before it was known that somebody waits for it. */
+/*
+ * A job that may have ended before it was known that somebody waits for it. It is looked at in each round: between them a dead one may
+ * have been redriven, and have completed.
+ */
 static void
 see_unsure(LetGo *g, Unsure *u)
 {
-	char how;
+	char how = 0;
 
-	if (u->known)
-		return;
 	if (!holds(g, u->id, true))
 	{
 		g->stable = false;
 		return;
 	}
-	if (store_job_fetch(g->retire.job, g->snapshot, u->id, NULL, g->job))
-		return;
-	how = store_how_ended(u->id, g->snapshot, NULL);
-	/* of what is no longer known it is taken that it is done */
-	(void) add_ended(g, u->id, how != 0 ? how : ENDED_COMPLETED);
-	u->known = true;
+	if (!store_job_fetch(g->retire.job, g->snapshot, u->id, NULL, g->job))
+	{
+		how = store_how_ended(u->id, g->snapshot, NULL);
+		/* of what is no longer known it is taken that it is done */
+		how = how != 0 ? how : ENDED_COMPLETED;
+	}
+	if (how != 0 && !u->has_ended)
+	{
+		u->place = ended.n;
+		u->has_ended = true;
+		(void) add_ended(g, u->id, how);
+	}
+	else if (u->has_ended)
+		ENDED(u->place)->how = how;
 }
 
 /* Deletes the rows of a job that waits no more; on_itself: only that which keeps its batch open. */
@@ -438,6 +453,7 @@ static void
 do_round(LetGo *g)
 {
 	HASH_SEQ_STATUS seq;
+	Unsure *u;
 	Waiter *w;
 
 	CommandCounterIncrement();
@@ -447,10 +463,12 @@ do_round(LetGo *g)
 	hash_seq_init(&seq, g->waiters);
 	while ((w = hash_seq_search(&seq)) != NULL)
 		w->releasing = 0;
-	for (int i = 0; i < unsure.n; i++)
-		see_unsure(g, UNSURE(i));
+	hash_seq_init(&seq, g->unsure);
+	while ((u = hash_seq_search(&seq)) != NULL)
+		see_unsure(g, u);
 	for (int i = 0; i < ended.n; i++)
-		see_ended(g, ENDED(i));
+		if (ENDED(i)->how != 0)
+			see_ended(g, ENDED(i));
 	hash_seq_init(&seq, g->waiters);
 	while ((w = hash_seq_search(&seq)) != NULL)
 		see_waiter(g, w);
@@ -550,16 +568,17 @@ settle(LetGo *g)
 	let_all_go(g);
 }
 
-static void
-make_waiters(LetGo *g)
+/* A hash table by job id. */
+static HTAB *
+by_job(const char *name, Size entrysize)
 {
 	HASHCTL ctl;
 
 	memset(&ctl, 0, sizeof(ctl));
 	ctl.keysize = sizeof(int64);
-	ctl.entrysize = sizeof(Waiter);
+	ctl.entrysize = entrysize;
 	ctl.hcxt = CurrentMemoryContext;
-	g->waiters = hash_create("jobq waiters", 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	return hash_create(name, 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
 /* Whether the notes are of no consequence: jobs that ended in queues whose jobs nobody waits for. */
@@ -574,7 +593,7 @@ nothing_to_do(void)
 
 		if (note->kind > DEPEND_MOVED)
 			return false;
-		if (note->queue_id != queue_id && depend_is_watched(note->queue_id))
+		if (note->queue_id != queue_id && depend_is_watched(note))
 			return false;
 		queue_id = note->queue_id;
 	}
@@ -599,8 +618,8 @@ before_commit(bool prepare)
 	old = MemoryContextSwitchTo(context);
 	memset(&g, 0, sizeof(g));
 	list_empty(&ended);
-	list_empty(&unsure);
-	make_waiters(&g);
+	g.waiters = by_job("jobq waiters", sizeof(Waiter));
+	g.unsure = by_job("jobq unsure", sizeof(Unsure));
 	xact_verb_begin(meta_db()); /* notices what others wrote since the last verb */
 	retire_begin(&g.retire);
 	g.dependency = store_open(TABLE_DEPENDENCY);

@@ -164,14 +164,14 @@ sweep_run(Maintain *m)
 	all = sweep(m);
 	maintain_end(m);
 	running = false;
+	/* its own commit asks for another one where it met a ticket in other hands */
+	busy = busy || sweep_due(m) == DT_NOBEGIN;
 	if (!all)
 	{
 		look_again(m, DT_NOBEGIN);
 		return;
 	}
-	/* its own commit asks for another one where it met a ticket in other hands */
 	memset(&position, 0, sizeof(position));
-	busy = busy || sweep_due(m) == DT_NOBEGIN;
 	backoff = !busy ? 0 : backoff == 0 ? BUSY_FIRST : Min(backoff * 2, BUSY_LONGEST);
 	if (busy)
 	{
