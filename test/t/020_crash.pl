@@ -39,8 +39,8 @@ sub counts_ok
 {
 	my ($what) = @_;
 	ok( poll_until("$what: counters", q{
-			SELECT bool_and(q.exact AND (q.ready, q.delayed, q.active, q.dead) = (
-				SELECT count(*) FILTER (WHERE j.state = 'ready'), count(*) FILTER (WHERE j.state = 'delayed'),
+			SELECT bool_and(q.exact AND (q.ready, q.delayed, q.pending, q.active, q.dead) = (
+				SELECT count(*) FILTER (WHERE j.state = 'ready'), count(*) FILTER (WHERE j.state = 'delayed'), count(*) FILTER (WHERE j.state = 'pending'),
 					count(*) FILTER (WHERE j.state = 'active'), count(*) FILTER (WHERE j.state = 'dead')
 				FROM jobq.jobs j WHERE j.queue = q.queue))
 			FROM jobq.queues q}, node => $node, limit => 30),
@@ -61,7 +61,8 @@ sql(q{
 	SELECT count(*) FROM (SELECT jobq.release(job_id, token) FROM hand WHERE n BETWEEN 81 AND 90) x;
 	SELECT jobq.progress(job_id, token, '"half"') FROM hand WHERE n = 100;
 	SELECT jobq.cancel(job_id) FROM hand WHERE n = 101;
-	SELECT jobq.cancel(job_id) FROM jobq.jobs WHERE queue = 'still' AND state = 'ready' ORDER BY job_id DESC LIMIT 5});
+	SELECT jobq.cancel(job_id) FROM jobq.jobs WHERE queue = 'still' AND state = 'ready' ORDER BY job_id DESC LIMIT 5;
+	SELECT count(*) FROM jobq.enqueue_many('still', '[1, 2, 3]', after => ARRAY(SELECT job_id FROM hand WHERE n > 90))});
 # And jobs whose leases end soon.
 sql(q{SELECT jobq.create_queue('short', backoff => 'fixed', backoff_base => '0 s')});
 sql(q{SELECT count(*) FROM jobq.enqueue_many('short', '[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]')});
@@ -69,13 +70,13 @@ sql(q{INSERT INTO hand SELECT job_id, token, 1000 FROM jobq.dequeue('short', 10,
 
 my $picture = q{
 	SELECT job_id, queue, state, name, priority, attempt, max_attempts, run_at, lease_until, worker, progress, last_error, created, started,
-		finished, payload, result
-	FROM jobq.jobs WHERE queue = 'still' ORDER BY job_id};
+		finished, payload, result, unique_key, expires, (SELECT string_agg(on_job || ' ' || d.state, ', ' ORDER BY on_job) FROM jobq.dependencies d WHERE d.job_id = j.job_id)
+	FROM jobq.jobs j WHERE queue = 'still' ORDER BY job_id};
 my $before = sql($picture);
 $highest_token = sql('SELECT max(token) FROM hand');
 $highest_id = sql('SELECT max(job_id) FROM jobq.jobs');
 is( sql(q{SELECT string_agg(state || '=' || n, ' ' ORDER BY state) FROM (SELECT state, count(*) n FROM jobq.jobs WHERE queue = 'still' GROUP BY state) s}),
-	'active=60 cancelled=5 completed=30 dead=20 delayed=80 ready=155', 'jobs in every state');
+	'active=60 cancelled=5 completed=30 dead=20 delayed=80 pending=3 ready=155', 'jobs in every state');
 counts_ok('before');
 verify_ok($node, 'verify before the crash');
 

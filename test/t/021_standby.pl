@@ -17,6 +17,7 @@ $first->safe_psql('postgres', q{
 	SELECT jobq.create_queue('q', lease => '1 hour', backoff => 'fixed', backoff_base => '0 s');
 	SELECT jobq.create_queue('late')});
 $first->safe_psql('postgres', q{SELECT count(*) FROM jobq.enqueue_many('q', (SELECT jsonb_agg(n) FROM generate_series(1, 100) n))});
+$first->safe_psql('postgres', q{SELECT jobq.create_queue('chain'); SELECT jobq.enqueue('chain', after => ARRAY[jobq.open_batch('chain')])});
 my ($id, $token) = split /\|/, $first->safe_psql('postgres', q{SET jobq.async_dequeue = off; SELECT job_id, token FROM jobq.dequeue('q')});
 $first->backup('backup');
 
@@ -43,13 +44,13 @@ my $second = standby('second', $first, 'backup');
 $first->wait_for_catchup($second);
 
 # What the views show is what the primary has; nothing that writes runs; nothing waits.
-for my $view (qw(queues jobs groups workers dead_letters))
+for my $view (qw(queues jobs dependencies groups workers dead_letters))
 {
 	my $query = "SELECT row_to_json(v) FROM (SELECT * FROM jobq.$view ORDER BY 1, 2) v";
 	if ($view eq 'queues')
 	{
 		# The totals are of a server's life, and the age of a job moves on.
-		$query = q{SELECT queue, paused, ready, delayed, active, dead, max_attempts, lease FROM jobq.queues ORDER BY 1};
+		$query = q{SELECT queue, paused, ready, delayed, pending, active, dead, max_attempts, lease FROM jobq.queues ORDER BY 1};
 	}
 	is($second->safe_psql('postgres', $query), $first->safe_psql('postgres', $query), "view $view shows what the primary has");
 }

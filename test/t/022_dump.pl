@@ -42,8 +42,9 @@ sub sql_when_free
 # All there is, but for what a session or a clock changes.
 my $picture = q{
 	SELECT row_to_json(j) FROM (SELECT f.* FROM jobq.job_full f ORDER BY job_id) j
-	UNION ALL SELECT row_to_json(q) FROM (SELECT queue, paused, ready, delayed, active, dead, dead_letter_queue, max_attempts, lease, timeout,
+	UNION ALL SELECT row_to_json(q) FROM (SELECT queue, paused, ready, delayed, pending, active, dead, dead_letter_queue, max_attempts, lease, timeout,
 		backoff, backoff_base, backoff_cap, keep_completed, keep_dead, max_payload_bytes, notify, owner, created FROM jobq.queues ORDER BY queue) q
+	UNION ALL SELECT row_to_json(d) FROM (SELECT * FROM jobq.dependency ORDER BY job_id, on_job) d
 	UNION ALL SELECT row_to_json(f) FROM (SELECT * FROM jobq.resource_fence ORDER BY resource) f
 	UNION ALL SELECT row_to_json(f) FROM (SELECT * FROM jobq.failure ORDER BY job_id, attempt) f};
 
@@ -54,6 +55,9 @@ sql(q{
 	SELECT jobq.create_queue('q', max_attempts => 7, lease => '1 hour', timeout => '2 hours', backoff => 'fixed', backoff_base => '1 hour',
 		keep_completed => NULL, dead_letter_queue => NULL, max_payload_bytes => 4000);
 	SELECT jobq.create_queue('routed', dead_letter_queue => 'dlq', backoff => 'linear', backoff_cap => '1 min', notify => true);
+	SELECT jobq.create_queue('chain');
+	SELECT jobq.enqueue('chain', after => ARRAY[jobq.enqueue('chain')]);
+	SELECT jobq.enqueue('chain', batch => jobq.open_batch('chain'));
 	SELECT jobq.create_queue('paused');
 	SELECT jobq.pause_queue('paused');
 	SELECT jobq.create_queue('soon', backoff => 'fixed', backoff_base => '0 s');
@@ -88,13 +92,22 @@ run_ok('pg_dump --schema-only', $node, $pg_dump, '--schema-only', '-f', "$dir/sc
 my $plain = slurp_file("$dir/plain");
 unlike($plain, qr/^COPY jobq\.identity/m, 'the identity is not dumped');
 like($plain, qr/^COPY jobq\.origin/m, 'its copy is');
-for my $object ('queue', 'job', 'ready', 'delayed', 'lease', 'failure', 'dead', 'resource_fence', 'history_far', map { "history_$_" } 0 .. 31)
+for my $object ('queue', 'job', 'ready', 'delayed', 'dependency', 'lease', 'failure', 'dead', 'resource_fence', 'history_far', map { "history_$_" } 0 .. 31)
 {
 	like($plain, qr/^COPY jobq\.$object /m, "$object is dumped");
 }
 like($plain, qr/setval\('jobq\.$_'/, "$_ is dumped") for qw(queue_id_seq job_block_seq token_block_seq token_base token_generation token_system);
 
 my %copies; # tokens that copies gave out
+
+# Runs what is in queue "chain", and tells how it ended.
+sub chain_runs
+{
+	my ($db, $where) = @_;
+	sql(q{SELECT jobq.close_batch(job_id) FROM jobq.dependencies WHERE state = 'open'}, $db, $where);
+	sql(q{SELECT jobq.complete(job_id, token) FROM jobq.dequeue('chain')}, $db, $where) for 1 .. 4;
+	return sql(q{SELECT string_agg(state, ' ') FROM jobq.jobs WHERE queue = 'chain'}, $db, $where);
+}
 
 # What is true of every copy. It changes the copy.
 sub check_copy
@@ -128,6 +141,7 @@ sub check_copy
 	is(sql($states, $db, $where), 'completed=10 dead=5 delayed=13 ready=79', "$what: adopt() ends the leases, nothing else");
 	is(sql(q{SELECT count(*) FROM jobq.jobs WHERE queue = 'q' AND state = 'ready' AND attempt > 0}, $db, $where), '0', "$what: no attempt is counted");
 	verify_ok($where, "$what: verify after adopt()", $db);
+	is(chain_runs($db, $where), 'completed completed completed completed', "$what: jobs that wait for others are let go");
 	is((sqlstate_of($where, 'SELECT jobq.complete(job_id, token) FROM hand WHERE n = 40', $db))[0], 'JQ001', "$what: the original's tokens are worth nothing");
 	my @jobs = map { [ split /\|/ ] } split /\n/, sql(q{SELECT job_id, token FROM jobq.dequeue('q', 1000)}, $db, $where);
 	is(scalar @jobs, 79, "$what: its jobs can be taken");
@@ -188,12 +202,12 @@ verify_ok($node, 'schema only: verify', 'bare');
 
 # A restore fills the tables one after the other. Whatever their order, and whoever looks in between, nothing is lost: leases that are
 # over and jobs that are due tempt a scheduler, which is there after a restart.
-my @tables = ('job', 'ready', 'delayed', 'lease', 'failure', 'dead', 'queue', 'origin', 'resource_fence', 'history_far', map { "history_$_" } 0 .. 31);
+my @tables = ('job', 'ready', 'delayed', 'dependency', 'lease', 'failure', 'dead', 'queue', 'origin', 'resource_fence', 'history_far', map { "history_$_" } 0 .. 31);
 my @sequences = qw(queue_id_seq job_block_seq token_block_seq token_base token_generation token_system);
 my %pieces = (
-	piece1 => [ [ 'lease', 'ready', 'delayed' ], [ 'dead', 'failure', 'job' ], [ 'queue' ], [ 'origin' ] ],
-	piece2 => [ [ 'queue', 'lease' ], [ 'delayed', 'ready' ], [ 'failure', 'dead', 'job' ], [ 'origin' ] ],
-	piece3 => [ [ 'job', 'dead' ], [ 'lease', 'delayed' ], [ 'origin' ], [ 'ready', 'failure', 'queue' ] ],
+	piece1 => [ [ 'lease', 'ready', 'delayed', 'dependency' ], [ 'dead', 'failure', 'job' ], [ 'queue' ], [ 'origin' ] ],
+	piece2 => [ [ 'queue', 'lease' ], [ 'delayed', 'ready' ], [ 'failure', 'dead', 'job', 'dependency' ], [ 'origin' ] ],
+	piece3 => [ [ 'job', 'dead', 'dependency' ], [ 'lease', 'delayed' ], [ 'origin' ], [ 'ready', 'failure', 'queue' ] ],
 	piece4 => [ [ 'origin', 'lease' ], [ 'delayed' ], [ 'queue' ], [ 'job', 'ready', 'failure', 'dead' ] ]);
 my %done;
 my %oid;
@@ -212,7 +226,7 @@ for my $step (0 .. 3)
 		my @some = @{ $pieces{$db}[$step] };
 		run_ok("$db: data of @some", $node, $pg_restore, '--data-only', '-n', 'jobq', (map { ('-t', $_) } @some), '-d', $db, "$dir/custom");
 		sql(q{UPDATE jobq.lease SET started = now() - interval '2 days', lease_until = now() - interval '1 day', deadline = NULL;
-			UPDATE jobq.delayed SET visible_at = now() - interval '1 day'}, $db);
+			UPDATE jobq.delayed SET visible_at = now() - interval '1 day' WHERE visible_at < 'infinity'}, $db);
 		my ($state) = sqlstate_of($node, q{SELECT * FROM jobq.dequeue('q')}, $db);
 		like($state, qr/^(55000|42704)$/, "$db: no dequeue after @some");
 		$done{$db}{$_} = 1 for @some;

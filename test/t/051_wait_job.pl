@@ -136,6 +136,8 @@ subtest 'the time is over' => sub {
 	is(sql("CALL jobq.wait_job($job, '50 ms')"), 'active|', 'active');
 	$job = sql(q{SELECT jobq.enqueue('q', delay => '1 h')});
 	is(sql("CALL jobq.wait_job($job, '0')"), 'delayed|', 'delayed');
+	$job = sql(qq{SELECT jobq.enqueue('q', after => ARRAY[$job])});
+	is(sql("CALL jobq.wait_job($job, '0')"), 'pending|', 'pending');
 	$job = sql(q{SELECT jobq.enqueue('q')});
 	is(sql("CALL jobq.wait_job($job, '0')"), 'ready|', 'ready');
 	$job = sql(q{SELECT jobq.enqueue('q', group_key => 'g')});

@@ -185,7 +185,7 @@ $watch->kill_kill;
 is($top_err, '', 'without an error');
 my ($orders) = $top =~ /^(orders .*)$/m;
 my @columns = split ' ', $orders // '';
-is_deeply([ @columns[ 1 .. 4 ] ], [ split /\|/, $sql->(q{SELECT ready, delayed, active, dead FROM jobq.queues WHERE queue = 'orders'}) ], 'with the right numbers') or diag($top);
+is_deeply([ @columns[ 1 .. 5 ] ], [ split /\|/, $sql->(q{SELECT ready, delayed, pending, active, dead FROM jobq.queues WHERE queue = 'orders'}) ], 'with the right numbers') or diag($top);
 like($top, qr/^pass \(paused\)/m, 'a paused queue');
 like($top, qr{^  orders / g39: paused since }m, 'a paused group');
 my $groups = $sql->(q{SELECT format('groups: %s ready, %s waiting, %s leased, %s migrating, %s blocked', sum(groups_ready), sum(groups_waiting), sum(groups_leased), sum(groups_migrating), sum(groups_blocked)) FROM jobq.queue_metrics()});
