@@ -191,7 +191,8 @@ SELECT d.job_id,
 		WHEN d.ended IN ('x', 'X') THEN 'cancelled'
 		WHEN d.ended IN ('e', 'E') THEN 'expired'
 		ELSE 'removed'
-	END AS state
+	END AS state,
+	d.ended IS NULL OR d.ended IN ('D', 'X', 'E', 'R') AS waits
 FROM jobq.dependency d
 	JOIN jobq.job j ON j.id = d.job_id
 	LEFT JOIN jobq.queue q ON q.id = j.queue_id

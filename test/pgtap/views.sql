@@ -19,7 +19,7 @@ SELECT is(pg_temp.columns('jobq.jobs'), 'job_id bigint, queue text, state text, 
 	'max_attempts integer, run_at timestamp with time zone, lease_until timestamp with time zone, worker text, progress jsonb, last_error text, '
 	'created timestamp with time zone, started timestamp with time zone, finished timestamp with time zone, payload jsonb, headers jsonb, '
 	'result jsonb, unique_key text, expires timestamp with time zone', 'columns of jobs');
-SELECT is(pg_temp.columns('jobq.dependencies'), 'job_id bigint, queue text, on_job bigint, state text', 'columns of dependencies');
+SELECT is(pg_temp.columns('jobq.dependencies'), 'job_id bigint, queue text, on_job bigint, state text, waits boolean', 'columns of dependencies');
 SELECT is(pg_temp.columns('jobq.workers'), 'worker text, queue text, leases bigint, jobs bigint, oldest_started timestamp with time zone, '
 	'lease_until timestamp with time zone, expired bigint, draining bigint', 'columns of workers');
 SELECT is(pg_temp.columns('jobq.groups'), 'queue text, group_key text, state text, pending bigint, holder text, token bigint, '
@@ -103,7 +103,7 @@ SELECT matches(jobq.explain_job(:retry), '^delayed until [^;]+; 1 of 3 attempts 
 
 -- pending: what a job waits for, how that stands, and what becomes of it
 CREATE FUNCTION pg_temp.waits(id bigint) RETURNS text LANGUAGE sql AS $$
-	SELECT string_agg(d.state, ' ' ORDER BY d.on_job) FROM jobq.dependencies d WHERE d.job_id = id AND d.queue = 'v_pending'
+	SELECT string_agg(d.state || CASE WHEN d.waits THEN '' ELSE ' (done)' END, ' ' ORDER BY d.on_job) FROM jobq.dependencies d WHERE d.job_id = id AND d.queue = 'v_pending'
 $$;
 SELECT jobq.enqueue('v_pending', delay => '3 hours') AS p1, jobq.enqueue('v_pending', delay => '3 hours') AS p2, jobq.enqueue('v_pending', delay => '3 hours') AS p3,
 	jobq.enqueue('v_pending', delay => '3 hours') AS p4 \gset
@@ -123,9 +123,9 @@ SELECT jobq.run_now(ARRAY[:p2]) \g /dev/null
 SELECT token FROM jobq.dequeue('v_pending') \gset
 SELECT jobq.fail(:p2, :token, 'no', retry => false) \g /dev/null
 SELECT jobq.cancel(:p3) \g /dev/null
-SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'dead cancelled waiting; dead cancelled waiting', 'one completed, one died, one was cancelled');
+SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'dead cancelled waiting; dead (done) cancelled (done) waiting', 'one completed, one died, one was cancelled');
 SELECT jobq.delete_jobs(ARRAY[:p4]) \g /dev/null
-SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'dead cancelled removed; dead cancelled removed', 'one was deleted');
+SELECT is(pg_temp.waits(:pending) || '; ' || pg_temp.waits(:waits_on), 'dead cancelled removed; dead (done) cancelled (done) removed (done)', 'one was deleted');
 SELECT is((SELECT string_agg(state, ' ' ORDER BY job_id) FROM jobq.jobs WHERE job_id IN (:pending, :waits_on)), 'pending delayed', 'which lets one go');
 SELECT jobq.redrive('v_pending', ARRAY[:p2]) \g /dev/null
 SELECT is(pg_temp.waits(:pending), 'waiting cancelled removed', 'one is redriven');
