@@ -153,10 +153,18 @@ SELECT jobq.resume_queue('q');
 SELECT state, count(*), count(run_at) AS later, count(expires) AS expires, bool_and(run_at < 'infinity') AS finite FROM jobq.jobs WHERE state = 'pending' GROUP BY state;
 SELECT j.job_id FROM jobq.jobs j LEFT JOIN LATERAL jobq.job(j.job_id) f ON true
 	WHERE to_jsonb(j) IS DISTINCT FROM to_jsonb(f) - 'failures' - 'deadline';
--- very many: counted up to a bound, the dead one among the first is named first
+-- a ring, as two transactions can close it between them
+BEGIN;
+SELECT jobq.enqueue('q', after => ARRAY[:one]) AS ring1 \gset
+SELECT jobq.enqueue('q', after => ARRAY[:ring1]) AS ring2 \gset
+INSERT INTO jobq.dependency VALUES (:one, :ring2);
+SELECT why(:ring1);
+SELECT why(:ring2);
+ROLLBACK;
+-- very many: counted up to a bound; those that will not complete are named first
 SELECT array_agg(job_id) AS many FROM jobq.enqueue_many('p', (SELECT jsonb_agg(n) FROM generate_series(1, 1100) n)) \gset
-SELECT (:'many'::bigint[])[20] AS odd, jobq.enqueue('q', after => :'many') AS all_of_them \gset
-SELECT jobq.cancel(:odd);
+SELECT (:'many'::bigint[])[20] AS odd, (:'many'::bigint[])[900] AS far, (:'many'::bigint[])[1050] AS farther, jobq.enqueue('q', after => :'many') AS all_of_them \gset
+SELECT jobq.cancel(:farther), jobq.cancel(:far), jobq.cancel(:odd);
 SELECT why(:all_of_them);
 SELECT jobq.run_now(ARRAY[:all_of_them]);
 SELECT why(:all_of_them);

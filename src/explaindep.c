@@ -14,6 +14,7 @@
 
 #include "access/stratnum.h"
 #include "executor/tuptable.h"
+#include "miscadmin.h"
 #include "utils/fmgroids.h"
 #include "utils/snapmgr.h"
 
@@ -25,17 +26,21 @@
 /* Others that are counted, and that are named. */
 #define COUNTED 1000
 #define NAMED 3
-/* The first ones, among which those to name are chosen. */
+/* The first ones, among which those to name are chosen; and as many as are named of those that are said to have ended. */
 #define LOOKED_AT 64
 /* Index entries that are walked, dead ones too. */
 #define WALKED 1500
+/* Jobs that are visited to find out whether one waits for itself, and entries that are walked for all of them. */
+#define RING_JOBS 100
+#define RING_WALKED 3000
 
 /* The others, as far as they are looked for. */
 typedef struct Others
 {
 	int n;
 	bool more; /* there may be others that were not come by */
-	int64 ids[LOOKED_AT];
+	int looked;
+	int64 ids[LOOKED_AT + NAMED]; /* of those to look at */
 } Others;
 
 /* The separator of clauses. */
@@ -71,7 +76,7 @@ find_others(StoreTable *dependency, Snapshot snapshot, int64 id, bool (*step)(St
 	StoreWalk walk;
 	bool visible;
 
-	others->n = 0;
+	others->n = others->looked = 0;
 	others->more = true;
 	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(id));
 	store_walk_begin(&walk, dependency, INDEX_DEPENDENCY_PKEY, snapshot, &key, 1);
@@ -89,9 +94,9 @@ find_others(StoreTable *dependency, Snapshot snapshot, int64 id, bool (*step)(St
 		store_dependency_read(walk.slot, &row);
 		if (!dependency_holds(&row) || row.on_job == id)
 			continue;
-		if (others->n < LOOKED_AT)
-			others->ids[others->n] = row.on_job;
 		others->n++;
+		if (others->looked < LOOKED_AT || (row.ended != 0 && others->looked < lengthof(others->ids)))
+			others->ids[others->looked++] = row.on_job;
 	}
 	store_walk_end(&walk);
 }
@@ -102,26 +107,69 @@ choose(const Others *others, Snapshot snapshot, int64 *named)
 {
 	StoreTable *job = store_open_read(TABLE_JOB);
 	TupleTableSlot *slot = store_read_slot(job);
-	int looked = Min(others->n, LOOKED_AT);
-	bool live[LOOKED_AT];
+	bool live[lengthof(others->ids)];
 	int n = 0;
 
-	for (int i = 0; i < looked; i++)
+	for (int i = 0; i < others->looked; i++)
 		live[i] = store_job_fetch(job, snapshot, others->ids[i], NULL, slot);
 	ExecDropSingleTupleTableSlot(slot);
 	store_close(job);
-	for (int i = 0; i < looked && n < NAMED; i++)
+	for (int i = 0; i < others->looked && n < NAMED; i++)
 		if (!live[i])
 			named[n++] = others->ids[i];
-	for (int i = 0; i < looked && n < NAMED; i++)
+	for (int i = 0; i < others->looked && n < NAMED; i++)
 		if (live[i])
 			named[n++] = others->ids[i];
 	return n;
 }
 
-/* One of the others. Returns whether it may be that it never completes. */
+/*
+ * Whether a job waits for another, maybe by way of some more. enqueue() refuses rings; two of them at a time can close one. *room: entries
+ * that may be walked.
+ */
 static bool
-say_other(StringInfo text, const JobInfo *job, int64 id, Snapshot snapshot)
+waits_for(Snapshot snapshot, int64 id, int64 target, int *room)
+{
+	StoreTable *dependency = store_open_read(TABLE_DEPENDENCY);
+	int64 seen[RING_JOBS] = {id};
+	int n = 1;
+	bool found = false;
+
+	for (int i = 0; i < n && !found; i++)
+	{
+		ScanKeyData key;
+		StoreWalk walk;
+		bool visible;
+
+		CHECK_FOR_INTERRUPTS();
+		ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(seen[i]));
+		store_walk_begin(&walk, dependency, INDEX_DEPENDENCY_PKEY, snapshot, &key, 1);
+		while (!found && walk.walked < *room && store_walk_next(&walk, &visible))
+		{
+			Dependency row;
+			int known = 0;
+
+			if (!visible)
+				continue;
+			store_dependency_read(walk.slot, &row);
+			if (!dependency_holds(&row))
+				continue;
+			found = row.on_job == target;
+			while (known < n && seen[known] != row.on_job)
+				known++;
+			if (known == n && n < RING_JOBS)
+				seen[n++] = row.on_job;
+		}
+		*room -= walk.walked;
+		store_walk_end(&walk);
+	}
+	store_close(dependency);
+	return found;
+}
+
+/* One of the others; room: see waits_for. Returns whether it may be that it never completes. */
+static bool
+say_other(StringInfo text, const JobInfo *job, int64 id, Snapshot snapshot, int *room)
 {
 	JobInfo *other = jobinfo_find_any(id, snapshot);
 	bool stuck = false;
@@ -158,6 +206,10 @@ say_other(StringInfo text, const JobInfo *job, int64 id, Snapshot snapshot)
 		case JOB_IS_COMPLETED:
 			appendStringInfoString(text, " has completed");
 			break;
+		case JOB_IN_PENDING:
+			stuck = waits_for(snapshot, id, job->id, room);
+			appendStringInfoString(text, stuck ? " is pending and waits for this one in turn" : " is pending");
+			break;
 		case JOB_IS_LOST:
 			appendStringInfoString(text, " has neither a ticket nor a lease");
 			break;
@@ -189,6 +241,7 @@ explain_dependencies(StringInfo text, const JobInfo *job, Snapshot snapshot)
 	StoreTable *dependency = store_open_read(TABLE_DEPENDENCY);
 	bool open = batch_is_open(dependency, snapshot, job->id);
 	bool stuck = false;
+	int room = RING_WALKED;
 	int64 named[NAMED];
 	Others others;
 	int n;
@@ -217,7 +270,7 @@ explain_dependencies(StringInfo text, const JobInfo *job, Snapshot snapshot)
 
 	n = choose(&others, snapshot, named);
 	for (int i = 0; i < n; i++)
-		stuck |= say_other(text, job, named[i], snapshot);
+		stuck |= say_other(text, job, named[i], snapshot, &room);
 	if (others.n > n || others.more)
 		appendStringInfoString(text, "; the view jobq.dependencies lists them all");
 	if (stuck)
