@@ -143,14 +143,22 @@ is_pending(Look *look, int64 id, int32 queue_id)
 		   TIMESTAMP_IS_NOEND(ticket.visible_at);
 }
 
-/* The queue of a batch. Error 42704 when there is none of that id, or the current user may not enqueue to its queue. */
+/*
+ * The queue of a batch. Error 42704 when there is none of that id, it is a job that never waited for others, or the current user may not
+ * enqueue to its queue.
+ */
 static int32
 batch_queue(Look *look, int64 id)
 {
 	int32 queue_id = 0;
+	bool no_batch;
 
 	if (store_job_fetch(look->job, look->snapshot, id, NULL, look->slot))
-		queue_id = DatumGetInt32(slot_value(look->slot, Anum_job_queue_id));
+	{
+		(void) slot_datum(look->slot, Anum_job_after_dead, &no_batch);
+		if (!no_batch)
+			queue_id = DatumGetInt32(slot_value(look->slot, Anum_job_queue_id));
+	}
 	else
 		(void) store_how_ended(id, look->snapshot, &queue_id);
 	if (queue_id == 0 || !grant_has_id(queue_id, RIGHT_ENQUEUE))

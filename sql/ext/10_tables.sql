@@ -92,7 +92,7 @@ CREATE TABLE jobq.delayed (
 );
 CREATE INDEX delayed_due ON jobq.delayed (queue_id, visible_at, job_id);
 CREATE INDEX delayed_job ON jobq.delayed (job_id);
-COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on; infinity: not before the jobs that jobq.dependency names have ended. delayed starts, retry backoffs, groups that wait for their head or their rate (job_id and group_id are the group''s id). group_id 0: a job that joins its group''s line then.';
+COMMENT ON TABLE jobq.delayed IS 'One row per ticket that may be taken from visible_at on; infinity: not before the jobs that jobq.dependency names have ended. It holds delayed starts, retry backoffs, groups that wait for their head or their rate (job_id and group_id are the group''s id). group_id 0: a job that joins its group''s line then.';
 
 CREATE TABLE jobq.lease (
 	token       bigint NOT NULL,

@@ -12,7 +12,7 @@ ALTER TABLE jobq.dependency SET (autovacuum_vacuum_scale_factor = 0.02, autovacu
 	autovacuum_vacuum_cost_delay = 0, autovacuum_vacuum_insert_scale_factor = 0.2);
 SELECT pg_catalog.pg_extension_config_dump('jobq.dependency', '');
 REVOKE ALL ON jobq.dependency FROM PUBLIC;
-COMMENT ON TABLE jobq.dependency IS 'One row per job that a job waits for; on itself: a batch that is open. Deleted when that one completes. ended: it did not, and the job runs all the same: d dead, x cancelled, e expired, r removed; kept until the job itself ends.';
+COMMENT ON TABLE jobq.dependency IS 'One row per job that a job waits for; on itself: a batch that is open. Deleted when that one completes. ended: it did not complete: d dead, x cancelled, e expired, r removed. In lower case the job runs all the same; in upper case it waits all the same, since a dead one may be redriven.';
 
 CREATE FUNCTION jobq.open_batch(queue text, payload jsonb DEFAULT '{}', name text DEFAULT NULL, priority int DEFAULT NULL,
 	delay interval DEFAULT NULL, run_at timestamptz DEFAULT NULL, group_key text DEFAULT NULL, unique_key text DEFAULT NULL,
