@@ -25,7 +25,7 @@ import sys
 
 TIME_LIMIT = 120
 INTERNAL = {"handlers_changed", "register_database", "settings_changed"}  # no user calls them
-VIEWS = ["queues", "jobs", "groups", "workers", "blocked_groups", "dead_letters", "grants", "schedules", "schedule_runs"]
+VIEWS = ["queues", "jobs", "dependencies", "groups", "workers", "blocked_groups", "dead_letters", "grants", "schedules", "schedule_runs"]
 
 passed = failed = 0
 
