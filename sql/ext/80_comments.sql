@@ -88,7 +88,7 @@ COMMENT ON FUNCTION jobq.drain_worker IS
 COMMENT ON FUNCTION jobq.cancel IS
 'Ends a job that waits: cancelled, it never starts. Of an active one it asks for the end: running, its worker hears of it at its next extend, and unless it completes, the job is cancelled with the attempt. Otherwise returns finished or not_found. Waits for a transaction that has the job in hand. Errors: 22004 NULL job_id.';
 COMMENT ON FUNCTION jobq.reschedule IS
-'Gives a waiting job another start (run_at; NULL leaves it, a past time means now) or another priority (NULL leaves it); it goes to the end of its priority and keeps its attempts. In its group it keeps its place, unless it is to run later: then it joins again. Waits for a transaction that has the job in hand. Errors: 42704 no such job; 55000 the job is active or finished; 22023 bad argument, nothing to change; 22004 NULL job_id.';
+'Gives a waiting job another start (run_at; NULL leaves it, a past time means now) or another priority (NULL leaves it); it goes to the end of its priority and keeps its attempts. In its group it keeps its place, unless it is to run later: then it joins again. A pending one stays pending; run_at is the start that it has when it is let go. Waits for a transaction that has the job in hand. Errors: 42704 no such job; 55000 the job is active or finished; 22023 bad argument, nothing to change; 22004 NULL job_id.';
 COMMENT ON FUNCTION jobq.run_now IS
 'Makes the delayed and pending jobs among job_ids ready at once (what a pending one waited for is forgotten), ends the wait of a group whose first job is among them, and returns how many there were. Waits for nobody.';
 COMMENT ON FUNCTION jobq.delete_jobs IS
