@@ -296,13 +296,16 @@ after_attach(const After *a, QueueInfo *queue, const int64 *ids, int n)
 	}
 }
 
-/* Whether a batch is open. */
+/* Whether a batch is open, and is not closed by this very transaction. */
 static bool
 is_open(Look *look, int64 batch)
 {
 	StoreScan scan;
 	bool open = false;
 
+	for (int i = 0; i < depend_notes.n; i++)
+		if (DEPEND_NOTE(i)->kind == DEPEND_CLOSE && DEPEND_NOTE(i)->job == batch)
+			return false;
 	store_dependencies_of(&scan, look->dependency, look->snapshot, batch);
 	while (!open && store_scan_next(&scan))
 	{

@@ -106,18 +106,18 @@ compare_ids(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* The ids in a bigint[], ascending and each once; a NULL array is empty, a NULL element stands for 0, which is no id. Error 22023. */
+/* The ids in a bigint[], ascending and each once; a NULL array is empty, and NULL elements are left out. Error 22023. */
 int64 *
 arg_id_set(FunctionCallInfo fcinfo, int argno, const char *what, int *n)
 {
 	int given;
-	int64 *ids = arg_bigints(fcinfo, argno, what, 0, &given);
+	int64 *ids = arg_bigints(fcinfo, argno, what, PG_INT64_MIN, &given);
 
 	*n = 0;
 	if (given > 1)
 		qsort(ids, given, sizeof(int64), compare_ids);
 	for (int i = 0; i < given; i++)
-		if (*n == 0 || ids[i] != ids[*n - 1])
+		if (ids[i] != PG_INT64_MIN && (*n == 0 || ids[i] != ids[*n - 1]))
 			ids[(*n)++] = ids[i];
 	return ids;
 }

@@ -35,6 +35,7 @@ typedef enum DependKind
 	DEPEND_MOVED,  /* job died and goes on as other */
 	DEPEND_LEFT,   /* job waits no more: its rows are to go */
 	DEPEND_CHECK,  /* job may wait for nothing any more */
+	DEPEND_CANCEL, /* job waits for one that did not complete, and is to be cancelled for that */
 	DEPEND_UNSURE, /* job waits for other, which may have ended before anybody could know of it */
 	DEPEND_MEMBER, /* other has become a member of batch job, which must still wait at commit */
 	DEPEND_CLOSE   /* job is a batch, and is closed */

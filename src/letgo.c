@@ -171,6 +171,10 @@ take_notes(LetGo *g)
 			case DEPEND_CHECK:
 				(void) waiter(g, note->job);
 				break;
+			case DEPEND_CANCEL:
+				w = waiter(g, note->job);
+				w->cancel = w->exclusive = true;
+				break;
 			case DEPEND_UNSURE:
 				u = hash_search(g->unsure, &note->other, HASH_ENTER, &known);
 				if (!known)
@@ -265,16 +269,14 @@ replace_row(LetGo *g, const Dependency *row, int64 on_job, char how)
 static void
 settle_row(LetGo *g, Waiter *w, const Dependency *row, const Ended *e)
 {
-	if (e->how == ENDED_COMPLETED)
+	char policy = e->how == ENDED_COMPLETED ? 0 : policy_of(g, w);
+	char waited_for = (char) pg_ascii_toupper((unsigned char) e->how);
+
+	if (policy == 0)
 		delete_row(g, row);
-	else if (policy_of(g, w) == 'r')
+	else if (policy == 'r')
 		replace_row(g, row, row->on_job, e->how);
-	else if (policy_of(g, w) == 'c')
-	{
-		w->cancel = w->exclusive = true;
-		g->stable = g->stable && holds(g, w->id, true);
-	}
-	else if (e->goes_on_as != 0)
+	else if (policy == 'w' && e->goes_on_as != 0)
 	{
 		QueueInfo *queue = meta_queue_by_id(e->goes_on_in);
 
@@ -282,26 +284,30 @@ settle_row(LetGo *g, Waiter *w, const Dependency *row, const Ended *e)
 			depend_watch(queue, false);
 		replace_row(g, row, e->goes_on_as, 0);
 	}
-	else if (row->ended != pg_ascii_toupper((unsigned char) e->how))
-		replace_row(g, row, row->on_job, pg_ascii_toupper((unsigned char) e->how));
+	else if (row->ended != waited_for)
+		replace_row(g, row, row->on_job, waited_for);
+	/* the row that says why stays for the sweep where the ticket is in other hands */
+	if (policy == 'c')
+	{
+		w->cancel = w->exclusive = true;
+		g->stable = g->stable && holds(g, w->id, true);
+	}
 }
 
-/* The rows on a job that has ended. */
+/* The rows on a job that has ended, by a scan for all of them. */
 static void
-see_ended(LetGo *g, const Ended *e)
+see_ended(LetGo *g, StoreScan *scan, const Ended *e)
 {
-	StoreScan scan;
-
 	if (!holds(g, e->id, false))
 		g->stable = false;
-	store_dependencies_on(&scan, g->dependency, g->snapshot, e->id);
-	while (store_scan_next(&scan))
+	store_dependencies_on_next(scan, e->id);
+	while (store_scan_next(scan))
 	{
 		Dependency row;
 		Waiter *w;
 
 		CHECK_FOR_INTERRUPTS();
-		store_dependency_read(scan.slot, &row);
+		store_dependency_read(scan->slot, &row);
 		/* its own batch's row is no wait for an end */
 		if (!dependency_holds(&row) || row.job_id == row.on_job)
 			continue;
@@ -317,6 +323,19 @@ see_ended(LetGo *g, const Ended *e)
 			g->stable = false;
 		}
 	}
+}
+
+static void
+see_all_ended(LetGo *g)
+{
+	StoreScan scan;
+
+	if (ended.n == 0)
+		return;
+	store_dependencies_on(&scan, g->dependency, g->snapshot, ENDED(0)->id);
+	for (int i = 0; i < ended.n; i++)
+		if (ENDED(i)->how != 0)
+			see_ended(g, &scan, ENDED(i));
 	store_scan_end(&scan);
 }
 
@@ -466,9 +485,7 @@ do_round(LetGo *g)
 	hash_seq_init(&seq, g->unsure);
 	while ((u = hash_seq_search(&seq)) != NULL)
 		see_unsure(g, u);
-	for (int i = 0; i < ended.n; i++)
-		if (ENDED(i)->how != 0)
-			see_ended(g, ENDED(i));
+	see_all_ended(g);
 	hash_seq_init(&seq, g->waiters);
 	while ((w = hash_seq_search(&seq)) != NULL)
 		see_waiter(g, w);
@@ -548,24 +565,49 @@ let_all_go(LetGo *g)
 static void
 settle(LetGo *g)
 {
-	bool first = true;
-
+	take_notes(g);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
-		do_round(g);
-		if (g->stable && g->taken == depend_notes.n)
-			break;
-		if (first)
-			DEBUG_POINT("depend-looked");
-		else
-			stripes_unlock(STRIPE_JOB, &g->exclusive, &g->shared);
-		first = false;
 		want_stripes(g, &g->exclusive, &g->shared);
 		stripes_lock(STRIPE_JOB, &g->exclusive, &g->shared);
 		DEBUG_POINT("depend-locked");
+		do_round(g);
+		if (g->stable && g->taken == depend_notes.n)
+			break;
+		stripes_unlock(STRIPE_JOB, &g->exclusive, &g->shared);
+		memset(&g->exclusive, 0, sizeof(g->exclusive));
+		memset(&g->shared, 0, sizeof(g->shared));
+		DEBUG_POINT("depend-looked");
 	}
 	let_all_go(g);
+}
+
+/*
+ * Whether a transaction may be prepared: it ends jobs that nobody waits for as far as can be seen, and changes nothing else. No stripes:
+ * it would keep them. Who comes to wait for such a job is seen to by the sweep, which follows a COMMIT PREPARED.
+ */
+static bool
+may_prepare(void)
+{
+	StoreTable *dependency = store_open(TABLE_DEPENDENCY);
+	Snapshot snapshot = store_snapshot();
+	bool may = true;
+
+	for (int i = 0; i < depend_notes.n && may; i++)
+	{
+		StoreScan scan;
+
+		may = DEPEND_NOTE(i)->kind <= DEPEND_MOVED;
+		if (!may)
+			break;
+		store_dependencies_on(&scan, dependency, snapshot, DEPEND_NOTE(i)->job);
+		may = !store_scan_next(&scan);
+		store_scan_end(&scan);
+	}
+	store_snapshot_done(snapshot);
+	store_close(dependency);
+	return may;
 }
 
 /* A hash table by job id. */
@@ -609,6 +651,8 @@ before_commit(bool prepare)
 	LetGo g;
 
 	if (nothing_to_do())
+		return;
+	if (prepare && may_prepare())
 		return;
 	if (prepare)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -493,6 +493,7 @@ extern void store_dependency_fill(TupleTableSlot *slot, int64 job_id, int64 on_j
 extern void store_dependency_read(TupleTableSlot *slot, Dependency *row);
 extern void store_dependencies_of(StoreScan *scan, StoreTable *dependency, Snapshot snapshot, int64 job_id);
 extern void store_dependencies_on(StoreScan *scan, StoreTable *dependency, Snapshot snapshot, int64 on_job);
+extern void store_dependencies_on_next(StoreScan *scan, int64 on_job);
 extern bool store_dependencies_hold(StoreTable *dependency, int64 job_id, int64 near, int n);
 
 /* failures and the ring of history tables */

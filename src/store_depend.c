@@ -66,6 +66,16 @@ store_dependencies_on(StoreScan *scan, StoreTable *dependency, Snapshot snapshot
 	store_scan_begin(scan, dependency, INDEX_DEPENDENCY_ON, snapshot, &key, 1);
 }
 
+/* The same for another job with the same scan, which is cheaper than a new one. */
+void
+store_dependencies_on_next(StoreScan *scan, int64 on_job)
+{
+	ScanKeyData key;
+
+	ScanKeyInit(&key, 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(on_job));
+	index_rescan(scan->desc, &key, 1, NULL, 0);
+}
+
 /* A look at the rows of one job that others may be about to delete. */
 typedef struct Look
 {

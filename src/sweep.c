@@ -66,6 +66,8 @@ sweep_job(StoreTable *dependency, StoreTable *job, TupleTableSlot *slot, Snapsho
 {
 	StoreScan scan;
 	bool held = false;
+	bool cancel = false;
+	bool isnull;
 
 	store_dependencies_of(&scan, dependency, snapshot, id);
 	while (store_scan_next(&scan))
@@ -75,6 +77,7 @@ sweep_job(StoreTable *dependency, StoreTable *job, TupleTableSlot *slot, Snapsho
 		CHECK_FOR_INTERRUPTS();
 		store_dependency_read(scan.slot, &row);
 		held = held || dependency_holds(&row);
+		cancel = cancel || (row.ended != 0 && dependency_holds(&row));
 		if (row.ended != 0 || row.on_job == id)
 			continue;
 		if (!store_job_fetch(job, snapshot, row.on_job, NULL, slot))
@@ -83,7 +86,11 @@ sweep_job(StoreTable *dependency, StoreTable *job, TupleTableSlot *slot, Snapsho
 			busy = busy || store_in_hand(job, snapshot, &slot->tts_tid);
 	}
 	store_scan_end(&scan);
-	if (!held)
+	cancel = cancel && store_job_fetch(job, snapshot, id, NULL, slot) &&
+			 DatumGetChar(slot_datum(slot, Anum_job_after_dead, &isnull)) == 'c' && !isnull;
+	if (cancel)
+		depend_note(DEPEND_CANCEL, id, 0);
+	else if (!held)
 		depend_note(DEPEND_CHECK, id, 0);
 }
 

@@ -321,11 +321,11 @@ BEGIN ATOMIC
 		LEFT JOIN jobq.queue q ON q.id = u.queue_id
 	WHERE q.id IS NULL
 	UNION ALL
-	-- who waits for others waits for one at least, and is pending for as long
+	-- who waits for others waits for one at least, and is pending for as long; a ticket that somebody had in hand is the sweep's business
 	SELECT 'pending_without_dependency', format('pending job %s waits for no other', p.job_id)
 	FROM place p
 		LEFT JOIN awaited a ON a.job_id = p.job_id
-	WHERE p.kind = 'pending' AND a.job_id IS NULL
+	WHERE p.kind = 'pending' AND a.job_id IS NULL AND NOT EXISTS (SELECT FROM jobq.delayed d WHERE d.job_id = p.job_id AND d.xmax <> '0')
 	UNION ALL
 	SELECT 'dependency_not_pending', format('job %s waits for job %s, but is not pending', a.job_id, a.on_job)
 	FROM awaited a
@@ -345,7 +345,7 @@ BEGIN ATOMIC
 		JOIN jobq.job j ON j.id = d.job_id
 	WHERE d.ended IS NOT NULL AND (d.on_job = d.job_id
 		OR CASE WHEN d.ended IN ('d', 'x', 'e', 'r') THEN j.after_dead IS DISTINCT FROM 'r'
-			WHEN d.ended IN ('D', 'X', 'E', 'R') THEN j.after_dead IS DISTINCT FROM 'w' ELSE true END)
+			WHEN d.ended IN ('D', 'X', 'E', 'R') THEN coalesce(j.after_dead, 'r') = 'r' ELSE true END)
 	UNION ALL
 	-- nobody would tell it
 	SELECT 'dependency_over', format('job %s waits for job %s, which %s', a.job_id, a.on_job, coalesce(e.state, 'is not there'))
