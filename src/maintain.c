@@ -73,8 +73,8 @@ static const MaintainStep steps[] = {
 	{"recount", recount_due, recount_run, recount_undo},
 	{"rescan", rescan_due, rescan_run, NULL},
 	{"trim history", trim_due, trim_run, NULL},
-	{"collect once records", once_due, once_run, once_undo},
-	{"collect unique keys", windows_due, windows_run, windows_undo},
+	{"collect once records", once_due, once_run, collect_undo},
+	{"collect unique keys", windows_due, windows_run, collect_undo},
 };
 
 static StepState states[lengthof(steps)];

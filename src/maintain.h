@@ -122,15 +122,12 @@ extern TimestampTz sweep_due(Maintain *m);
 extern void sweep_run(Maintain *m);
 extern void sweep_undo(Maintain *m);
 
-/* window.c */
-extern TimestampTz windows_due(Maintain *m);
-extern void windows_run(Maintain *m);
-extern void windows_undo(Maintain *m);
-
-/* once.c */
+/* collect.c */
 extern TimestampTz once_due(Maintain *m);
 extern void once_run(Maintain *m);
-extern void once_undo(Maintain *m);
+extern TimestampTz windows_due(Maintain *m);
+extern void windows_run(Maintain *m);
+extern void collect_undo(Maintain *m);
 
 /* rescan.c */
 extern TimestampTz rescan_due(Maintain *m);

@@ -7,8 +7,8 @@
  * a record whose time has passed. Others wait for the end of that one's
  * transaction, and then see its record or are first themselves.
  *
- * Records that are over are deleted by the scheduler. It knows when the
- * next one is from who made it, and does not look before.
+ * Records that are over are deleted by the scheduler (collect.c), which is
+ * told at commit when that is.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,19 +24,13 @@
 
 #include "args.h"
 #include "event.h"
-#include "maintain.h"
+#include "meta.h"
 #include "spi.h"
 #include "timeutil.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_once);
 PG_FUNCTION_INFO_V1(jobq_once_done);
-
-/* How long a record may lie around that is over: many are deleted together. */
-#define ONCE_SLACK (60 * USECS_PER_SEC)
-#define ONCE_BATCH 500
-
-static bool collecting = false;
 
 static text *
 key_arg(FunctionCallInfo fcinfo)
@@ -170,75 +164,4 @@ jobq_once_done(PG_FUNCTION_ARGS)
 				 errhint("Call jobq.once() with the key first; its record ends when its ttl has passed.")));
 	xact_verb_end(false);
 	PG_RETURN_VOID();
-}
-
-/* Sets the next look, unless an earlier one is wanted. */
-static void
-look_at(Maintain *m, TimestampTz next)
-{
-	SpinLockAcquire(&m->db->mutex);
-	m->db->once_next = Min(m->db->once_next, next);
-	SpinLockRelease(&m->db->mutex);
-}
-
-/* The earliest record is over. */
-TimestampTz
-once_due(Maintain *m)
-{
-	TimestampTz next;
-
-	SpinLockAcquire(&m->db->mutex);
-	next = m->db->once_next;
-	SpinLockRelease(&m->db->mutex);
-	return TIMESTAMP_NOT_FINITE(next) ? next : timestamp_add(next, ONCE_SLACK);
-}
-
-/* Deletes records that are over, and finds out when the next one is. */
-void
-once_run(Maintain *m)
-{
-	static SpiStatement collect = {
-		.sql =
-			"WITH over AS MATERIALIZED (SELECT key FROM jobq.once_record WHERE expires <= $1 ORDER BY expires LIMIT $2"
-			" FOR UPDATE SKIP LOCKED)"
-			" DELETE FROM jobq.once_record r USING over WHERE r.key = over.key",
-		.result = SPI_OK_DELETE,
-		.nargs = 2,
-		.argtypes = {TIMESTAMPTZOID, INT4OID}};
-	static SpiStatement find = {.sql = "SELECT expires FROM jobq.once_record ORDER BY expires LIMIT 1",
-								.result = SPI_OK_SELECT};
-	TimestampTz now = clock_now();
-	TimestampTz next = DT_NOEND;
-	Datum args[2] = {TimestampTzGetDatum(now), Int32GetDatum(ONCE_BATCH)};
-	SpiScope scope;
-	bool more;
-	bool isnull;
-
-	if (!maintain_begin(m))
-		return;
-	/* what is announced from here on may not be seen below */
-	SpinLockAcquire(&m->db->mutex);
-	m->db->once_next = DT_NOEND;
-	SpinLockRelease(&m->db->mutex);
-	collecting = true;
-	spi_begin(&scope);
-	more = spi_run(&collect, args, NULL) == ONCE_BATCH;
-	if (!more && spi_run(&find, NULL, NULL) > 0)
-	{
-		next = DatumGetTimestampTz(spi_value(0, 1, &isnull));
-		/* one that is over was locked, or is being renewed */
-		next = Max(next, now);
-	}
-	spi_end(&scope);
-	maintain_end(m);
-	collecting = false;
-	look_at(m, more ? DT_NOBEGIN : next);
-}
-
-void
-once_undo(Maintain *m)
-{
-	if (collecting)
-		look_at(m, DT_NOBEGIN);
-	collecting = false;
 }

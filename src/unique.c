@@ -11,7 +11,7 @@
  *
  * A window is written by who ends a claim, in the same transaction, so who
  * has got the key in the index sees every window of it, and only that one
- * may delete it. Windows that nobody asks for are collected (window.c).
+ * may delete it. Windows that nobody asks for are collected (collect.c).
  *
  *-------------------------------------------------------------------------
  */
