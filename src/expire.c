@@ -4,18 +4,15 @@
  *		Finds the leases whose time is over, those whose session has ended, and
  *		the jobs whose claims keep being rolled back.
  *
- * lease_cursor and lease_low work as delayed_cursor and delayed_low do (see
- * promote.c), one pair per database.
+ * For the first, lease_cursor and lease_low are what timewalk.h says.
  *
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/builtins.h"
-#include "utils/fmgroids.h"
 #include "utils/memutils.h"
 
 #include "debug.h"
@@ -25,43 +22,25 @@
 #include "retire.h"
 #include "store.h"
 #include "timeutil.h"
+#include "timewalk.h"
 #include "turn.h"
 #include "xact.h"
 
 #define EXPIRE_LEASES 50 /* in one transaction */
 #define EXPIRE_WALK 5000 /* index entries in one transaction */
-#define PEEK_WALK 2000
-#define BUSY_FIRST (20 * 1000)
-#define BUSY_LONGEST USECS_PER_SEC
 #define TAKE_AGAIN (50 * 1000)
 
-/* One transaction's look at the leases. */
-typedef struct Expiry
+/* The ended leases that one transaction deals with. */
+typedef struct Ended
 {
-	bool taken; /* low was taken out of shared memory */
-	TimestampTz low;
-	TimestampTz start;
-	bool more;
-	TimestampTz reached; /* everything before it was seen */
-	TimestampTz next;    /* no lease ends between now and then */
-	int nleases;
+	TimestampTz now;
+	int n;
 	int room;
 	Lease *leases;
-} Expiry;
+} Ended;
 
-/* A pass over what has ended takes many transactions. */
-typedef struct ExpiryPass
-{
-	bool running;
-	TimestampTz from;
-	TimestampTz kept;  /* earliest lease that the pass left */
-	TimestampTz retry; /* when to try that again */
-	bool busy;         /* it left some because they are in somebody's hands */
-	int64 pause;       /* before those are tried again */
-} ExpiryPass;
-
-static Expiry expiry;
-static ExpiryPass pass = {.kept = DT_NOEND, .retry = DT_NOEND};
+static TimeLook look;
+static TimePass pass = TIME_PASS_INIT;
 static TimestampTz take_again = DT_NOBEGIN;
 static bool clearing_poison = false;
 static TimestampTz take_over_again = DT_NOBEGIN; /* a new scheduler looks once */
@@ -80,184 +59,105 @@ expire_due(Maintain *m)
 	return due;
 }
 
-/* Notes that an ended lease is left for now. until: when to try it again. */
-static void
-leave_lease(TimestampTz ends, TimestampTz until)
-{
-	pass.kept = Min(pass.kept, ends);
-	pass.retry = Min(pass.retry, until);
-}
-
 static Lease *
-next_lease(void)
+next_lease(Ended *e)
 {
-	if (expiry.nleases == expiry.room)
+	if (e->n == e->room)
 	{
-		expiry.room = Max(EXPIRE_LEASES, expiry.room * 2);
-		if (expiry.leases == NULL)
-			expiry.leases = palloc(expiry.room * sizeof(Lease));
+		e->room = Max(EXPIRE_LEASES, e->room * 2);
+		if (e->leases == NULL)
+			e->leases = palloc(e->room * sizeof(Lease));
 		else
-			expiry.leases = repalloc(expiry.leases, expiry.room * sizeof(Lease));
+			e->leases = repalloc(e->leases, e->room * sizeof(Lease));
 	}
-	return &expiry.leases[expiry.nleases];
+	return &e->leases[e->n];
 }
 
-/* Collects the visible leases that ended by now. */
-static void
-find_expired(StoreTable *lease, Snapshot snapshot, TimestampTz now)
+/* Collects a lease that has ended, as far as its time tells. False: that is enough. */
+static bool
+find_expired(void *arg, TupleTableSlot *slot, TimestampTz ends)
 {
-	ScanKeyData keys[2];
-	StoreWalk walk;
-	int n = 0;
-	bool visible;
+	Ended *e = arg;
+	int64 token = DatumGetInt64(slot_value(slot, Anum_lease_token));
+	Lease *row = next_lease(e);
 	TimestampTz until;
 
-	if (!TIMESTAMP_IS_NOBEGIN(expiry.start))
-		ScanKeyInit(&keys[n++], 1, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(expiry.start));
-	ScanKeyInit(&keys[n++], 1, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(now));
-	store_walk_begin(&walk, lease, INDEX_LEASE_UNTIL, snapshot, keys, n);
-	while (!expiry.more && store_walk_next(&walk, &visible))
+	if (maintain_is_skipped(token, &until))
 	{
-		Lease *row = next_lease();
-
-		CHECK_FOR_INTERRUPTS();
-		expiry.reached = DatumGetTimestampTz(store_walk_key(&walk, 1));
-		if (visible)
-		{
-			int64 token = DatumGetInt64(slot_value(walk.slot, Anum_lease_token));
-
-			if (maintain_is_skipped(token, &until))
-				leave_lease(expiry.reached, until);
-			else
-			{
-				maintain_working_on(token);
-				store_lease_read(walk.slot, row);
-				maintain_working_on(0);
-				until = liveness_grace(row);
-				if (until > now)
-					leave_lease(expiry.reached, until);
-				else
-					expiry.nleases++;
-			}
-		}
-		/* the next transaction starts at reached again, and that must be progress */
-		expiry.more = (expiry.nleases >= EXPIRE_LEASES || walk.walked >= EXPIRE_WALK) && expiry.reached > expiry.start;
+		timewalk_leave(&pass, ends, until);
+		return true;
 	}
-	store_walk_end(&walk);
-}
-
-/* Finds when the next lease after now ends; a lower bound when too many dead entries lie before it. */
-static TimestampTz
-peek(StoreTable *lease, Snapshot snapshot, TimestampTz now)
-{
-	ScanKeyData key;
-	StoreWalk walk;
-	TimestampTz next = DT_NOEND;
-	bool visible = false;
-
-	ScanKeyInit(&key, 1, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT, TimestampTzGetDatum(now));
-	store_walk_begin(&walk, lease, INDEX_LEASE_UNTIL, snapshot, &key, 1);
-	while (!visible && walk.walked < PEEK_WALK && store_walk_next(&walk, &visible))
-		next = DatumGetTimestampTz(store_walk_key(&walk, 1));
-	if (!visible && walk.walked < PEEK_WALK)
-		next = DT_NOEND;
-	store_walk_end(&walk);
-	return next;
+	maintain_working_on(token);
+	store_lease_read(slot, row);
+	maintain_working_on(0);
+	until = liveness_grace(row);
+	if (until > e->now)
+		timewalk_leave(&pass, ends, until);
+	else
+		e->n++;
+	return e->n < EXPIRE_LEASES;
 }
 
 /* Notes a lease that somebody is finishing. */
 static void
 leave_busy(TimestampTz ends)
 {
-	leave_lease(ends, DT_NOEND);
-	pass.busy = true;
-}
-
-/* Ends a pass: what was left is tried again after a while. Returns when. */
-static TimestampTz
-end_pass(void)
-{
-	TimestampTz retry = pass.retry;
-
-	if (!pass.busy)
-		pass.pause = 0;
-	else
-	{
-		pass.pause = pass.pause == 0 ? BUSY_FIRST : Min(pass.pause * 2, BUSY_LONGEST);
-		retry = Min(retry, clock_now() + pass.pause);
-	}
-	pass.busy = false;
-	pass.kept = pass.retry = DT_NOEND;
-	return retry;
+	timewalk_leave_busy(&pass, ends);
 }
 
 void
 expire_run(Maintain *m)
 {
+	TimeWalk walk = {.index = INDEX_LEASE_UNTIL, .column = 1, .limit = EXPIRE_WALK, .take = find_expired};
+	Ended ended = {.n = 0};
 	StoreTable *lease;
 	Snapshot snapshot;
-	TimestampTz now;
 	TimestampTz cursor;
 	TimestampTz next;
 
-	memset(&expiry, 0, sizeof(expiry));
 	if (!maintain_begin(m))
 		return;
 	SpinLockAcquire(&m->db->mutex);
-	expiry.low = m->db->lease_low;
-	expiry.start = Min(pass.running ? pass.from : m->db->lease_cursor, expiry.low);
-	expiry.taken = true;
-	m->db->lease_low = DT_NOEND;
+	timewalk_take(&look, m->db->lease_cursor, &m->db->lease_low);
 	SpinLockRelease(&m->db->mutex);
-	lease = store_open(TABLE_LEASE);
+	timewalk_begin(&look, &pass);
+	lease = walk.table = store_open(TABLE_LEASE);
+	walk.arg = &ended;
 	snapshot = store_snapshot();
-	now = clock_now();
-	find_expired(lease, snapshot, now);
-	if (!expiry.more)
-	{
-		expiry.reached = now;
-		expiry.next = peek(lease, snapshot, now);
-	}
+	ended.now = clock_now();
+	timewalk_run(&look, &pass, &walk, snapshot, ended.now);
 	store_snapshot_done(snapshot);
-	expiry.nleases = overdue_lock(lease, expiry.leases, expiry.nleases, leave_busy);
-	if (expiry.nleases > 1 && maintain_batch(EXPIRE_LEASES) == 1)
+	ended.n = overdue_lock(lease, ended.leases, ended.n, leave_busy);
+	if (ended.n > 1 && maintain_batch(EXPIRE_LEASES) == 1)
 	{
-		expiry.nleases = 1;
-		expiry.more = true;
-		expiry.reached = expiry.leases[1].lease_until;
+		ended.n = 1;
+		look.more = true;
+		look.reached = ended.leases[1].lease_until;
 	}
-	overdue_end(lease, expiry.leases, expiry.nleases, maintain_working_on);
+	overdue_end(lease, ended.leases, ended.n, maintain_working_on);
 	store_close(lease);
-	if (expiry.nleases == 1)
-		maintain_working_on(expiry.leases[0].token);
+	if (ended.n == 1)
+		maintain_working_on(ended.leases[0].token);
 	maintain_end(m);
 
-	cursor = Min(expiry.reached, pass.kept);
-	pass.running = expiry.more;
-	pass.from = expiry.reached;
-	next = expiry.reached;
-	if (!expiry.more)
-	{
-		next = end_pass();
-		next = Min(next, expiry.next);
-	}
+	timewalk_end(&look, &pass, &cursor, &next);
 	SpinLockAcquire(&m->db->mutex);
 	m->db->lease_cursor = Min(cursor, m->db->lease_low);
 	m->db->next_lease = Min(next, m->db->lease_low);
 	SpinLockRelease(&m->db->mutex);
-	expiry.taken = false;
+	look.taken = false;
 }
 
 /* Puts back what was taken out of shared memory. */
 void
 expire_undo(Maintain *m)
 {
-	if (!expiry.taken)
+	if (!look.taken)
 		return;
 	SpinLockAcquire(&m->db->mutex);
-	m->db->lease_low = Min(m->db->lease_low, expiry.low);
+	m->db->lease_low = Min(m->db->lease_low, look.low);
 	SpinLockRelease(&m->db->mutex);
-	expiry.taken = false;
+	look.taken = false;
 }
 
 /* A session that took groups has ended. */

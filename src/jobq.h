@@ -8,11 +8,11 @@
  *
  *		jobq compat < cron guc pending < eventkind flush timeutil < debug shmem
  *		< alert times cursor meta pool < args due wake worker < backoff ident spi
- *		store xact < depend grant limit stripe < handler waitjob < event sandbox
- *		< after group liveness unique < place < line < retire settings < turn
- *		waiting < letgo overdue < admin claim leases maintain stats jobinfo <
- *		explaindep extend finish redrive replace schedule scheduler ttl < enqueue
- *		< dequeue < executor < launcher manager
+ *		store xact < depend grant limit stripe timewalk < handler waitjob < event
+ *		sandbox < after group liveness unique < place < line < retire settings <
+ *		turn waiting < letgo overdue < admin claim leases maintain stats jobinfo
+ *		< explaindep extend finish redrive replace schedule scheduler ttl <
+ *		enqueue < dequeue < executor < launcher manager
  *
  *-------------------------------------------------------------------------
  */

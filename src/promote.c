@@ -3,10 +3,8 @@
  * promote.c
  *		Delayed tickets that are due become ready.
  *
- * delayed_cursor says where a queue's scan of delayed starts. What commits
- * below or beside a scan is told through delayed_low: it is emptied before
- * the snapshot is taken, so whatever the snapshot does not show is in it
- * afterwards, and next_due and delayed_cursor are never set beyond it.
+ * Each queue's are walked over as timewalk.h says: delayed_cursor,
+ * delayed_low and next_due stand in its slot.
  *
  *-------------------------------------------------------------------------
  */
@@ -24,44 +22,30 @@
 #include "overdue.h"
 #include "store.h"
 #include "timeutil.h"
+#include "timewalk.h"
 #include "xact.h"
 
 #define PROMOTE_TICKETS 500 /* in one transaction */
 #define PROMOTE_QUEUES 64   /* in one transaction */
 #define PROMOTE_WALK 5000   /* index entries of one queue in one transaction, dead ones too */
-#define PEEK_WALK 2000
-#define BUSY_FIRST (20 * 1000)
-#define BUSY_LONGEST USECS_PER_SEC
 #define SLOTLESS_PAUSE USECS_PER_SEC
 
 /* What this process remembers of a queue. */
 typedef struct PromoteState
 {
 	int32 queue_id; /* hash key */
-	/* A pass over what is due takes many transactions; it stands behind (resume_at, resume_job). */
-	bool in_pass;
-	TimestampTz resume_at;
-	int64 resume_job;
-	TimestampTz kept;  /* earliest ticket that the pass left */
-	TimestampTz retry; /* when to try that again */
-	bool busy;         /* it left some because they are in somebody's hands */
-	int64 pause;       /* before those are tried again */
+	TimePass pass;
 } PromoteState;
 
 /* One queue in one transaction. */
 typedef struct Promotion
 {
-	PromoteState *state;
+	TimePass *pass;
 	QueueSlot *slot; /* NULL: it has none */
 	int32 queue_id;
-	TimestampTz low; /* taken out of the slot */
-	TimestampTz start;
-	bool resume;
-	/* results */
-	bool more;           /* stopped before the end of what is due */
-	TimestampTz reached; /* everything before it was seen */
-	int64 reached_job;
-	TimestampTz next; /* no ticket is due between now and then */
+	TimeLook look;
+	StoreTable *delayed;
+	int room;
 	int ntickets;
 	int64 first; /* of the first ticket, the job's id */
 	Ticket *tickets;
@@ -73,8 +57,8 @@ static int npromotions = 0;
 static int next_slot = 0;
 static TimestampTz slotless_due = DT_NOBEGIN;
 
-static PromoteState *
-promote_state(int32 queue_id)
+static TimePass *
+pass_of(int32 queue_id)
 {
 	PromoteState *state;
 	bool found;
@@ -91,19 +75,8 @@ promote_state(int32 queue_id)
 	}
 	state = hash_search(promote_states, &queue_id, HASH_ENTER, &found);
 	if (!found)
-	{
-		memset((char *) state + sizeof(int32), 0, sizeof(PromoteState) - sizeof(int32));
-		state->kept = state->retry = DT_NOEND;
-	}
-	return state;
-}
-
-/* Notes that a due ticket is left for now. until: when to try it again. */
-static void
-leave_ticket(PromoteState *state, TimestampTz visible_at, TimestampTz until)
-{
-	state->kept = Min(state->kept, visible_at);
-	state->retry = Min(state->retry, until);
+		state->pass = (TimePass) TIME_PASS_INIT;
+	return &state->pass;
 }
 
 /* When the earliest delayed ticket of the database is due. */
@@ -141,126 +114,64 @@ take_slot(Maintain *m, QueueSlot *slot, TimestampTz now)
 	{
 		p->slot = slot;
 		p->queue_id = slot->queue_id;
-		p->low = slot->delayed_low;
-		p->start = Min(slot->delayed_cursor, p->low);
-		slot->delayed_low = DT_NOEND;
+		timewalk_take(&p->look, slot->delayed_cursor, &slot->delayed_low);
 		taken = true;
 	}
 	SpinLockRelease(&slot->mutex);
 	if (!taken)
 		return;
 	npromotions++; /* from here on undo puts it back */
-	p->state = promote_state(p->queue_id);
-	if (p->state->in_pass)
-	{
-		p->resume = p->low > p->state->resume_at;
-		p->start = p->resume ? p->state->resume_at : p->low;
-	}
+	p->pass = pass_of(p->queue_id);
+	timewalk_begin(&p->look, p->pass);
 }
 
-/* Walks due entries under the keys and deletes the visible tickets without waiting. False: a limit was reached. */
+/* Deletes a due ticket without waiting. False: that is enough. */
 static bool
-walk_due(Promotion *p, StoreTable *delayed, Snapshot snapshot, ScanKey keys, int nkeys, int room)
+take_ticket(void *arg, TupleTableSlot *slot, TimestampTz visible_at)
 {
-	StoreWalk walk;
-	bool visible;
-	bool all = true;
+	Promotion *p = arg;
+	Ticket *ticket = &p->tickets[p->ntickets];
 	TimestampTz until;
+	TM_Result result;
 
-	store_walk_begin(&walk, delayed, INDEX_DELAYED_DUE, snapshot, keys, nkeys);
-	while (all && store_walk_next(&walk, &visible))
+	store_ticket_read(TABLE_DELAYED, slot, ticket);
+	if (maintain_is_skipped(ticket->job_id, &until))
 	{
-		Ticket *ticket = &p->tickets[p->ntickets];
-		TM_Result result;
-
-		CHECK_FOR_INTERRUPTS();
-		p->reached = DatumGetTimestampTz(store_walk_key(&walk, 2));
-		p->reached_job = DatumGetInt64(store_walk_key(&walk, 3));
-		all = walk.walked < PROMOTE_WALK;
-		if (!visible)
-			continue;
-		store_ticket_read(TABLE_DELAYED, walk.slot, ticket);
-		if (maintain_is_skipped(ticket->job_id, &until))
-		{
-			leave_ticket(p->state, ticket->visible_at, until);
-			continue;
-		}
-		maintain_working_on(ticket->job_id);
-		result = store_delete(delayed, &ticket->tid, false);
-		maintain_working_on(0);
-		if (result == TM_Ok)
-			all &= ++p->ntickets < room;
-		else if (result == TM_BeingModified || result == TM_WouldBlock)
-		{
-			leave_ticket(p->state, ticket->visible_at, DT_NOEND);
-			p->state->busy = true;
-		}
+		timewalk_leave(p->pass, visible_at, until);
+		return true;
 	}
-	store_walk_end(&walk);
-	return all;
+	maintain_working_on(ticket->job_id);
+	result = store_delete(p->delayed, &ticket->tid, false);
+	maintain_working_on(0);
+	if (result == TM_Ok)
+		p->ntickets++;
+	else if (result == TM_BeingModified || result == TM_WouldBlock)
+		timewalk_leave_busy(p->pass, visible_at);
+	return p->ntickets < p->room;
 }
 
-/* Finds when the queue's next ticket after now is due; a lower bound when too many dead entries lie before it. */
-static TimestampTz
-peek(Promotion *p, StoreTable *delayed, Snapshot snapshot, TimestampTz now)
-{
-	ScanKeyData keys[2];
-	StoreWalk walk;
-	TimestampTz next = DT_NOEND;
-	bool visible = false;
-
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(p->queue_id));
-	ScanKeyInit(&keys[1], 2, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT, TimestampTzGetDatum(now));
-	store_walk_begin(&walk, delayed, INDEX_DELAYED_DUE, snapshot, keys, 2);
-	while (!visible && walk.walked < PEEK_WALK && store_walk_next(&walk, &visible))
-		next = DatumGetTimestampTz(store_walk_key(&walk, 2));
-	if (!visible && walk.walked < PEEK_WALK)
-		next = DT_NOEND;
-	store_walk_end(&walk);
-	return next;
-}
-
-/* Deletes the due tickets of one queue into p->tickets, at most room, and finds out what comes after them. */
-static void
-scan_queue(Promotion *p, StoreTable *delayed, Snapshot snapshot, TimestampTz now, int room)
-{
-	ScanKeyData keys[3];
-	int n = 1;
-
-	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(p->queue_id));
-	if (p->resume)
-	{
-		ScanKeyInit(&keys[1], 2, BTEqualStrategyNumber, F_TIMESTAMPTZ_EQ, TimestampTzGetDatum(p->start));
-		ScanKeyInit(&keys[2], 3, BTGreaterStrategyNumber, F_INT8GT, Int64GetDatum(p->state->resume_job));
-		p->more = !walk_due(p, delayed, snapshot, keys, 3, room);
-		if (p->more)
-			return;
-		ScanKeyInit(&keys[n++], 2, BTGreaterStrategyNumber, F_TIMESTAMPTZ_GT, TimestampTzGetDatum(p->start));
-	}
-	else if (!TIMESTAMP_IS_NOBEGIN(p->start))
-		ScanKeyInit(&keys[n++], 2, BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, TimestampTzGetDatum(p->start));
-	ScanKeyInit(&keys[n++], 2, BTLessEqualStrategyNumber, F_TIMESTAMPTZ_LE, TimestampTzGetDatum(now));
-	p->more = !walk_due(p, delayed, snapshot, keys, n, room);
-	if (p->more)
-		return;
-	p->reached = now;
-	p->next = peek(p, delayed, snapshot, now);
-}
-
-/* One queue's part of the transaction; returns the number of its tickets. */
+/* One queue's part of the transaction: at most room tickets; returns the number of them. */
 static int
 promote_queue(Maintain *m, Promotion *p, StoreTable *delayed, StoreTable *ready, int room)
 {
+	TimeWalk walk = {.table = delayed,
+					 .index = INDEX_DELAYED_DUE,
+					 .column = 2,
+					 .has_id = true,
+					 .limit = PROMOTE_WALK,
+					 .take = take_ticket,
+					 .arg = p};
 	QueueInfo *queue = meta_queue_by_id(p->queue_id);
 	Snapshot snapshot;
 
-	p->reached = p->start;
-	p->next = DT_NOEND;
 	if (queue == NULL)
 		return 0;
+	ScanKeyInit(&walk.prefix, 1, BTEqualStrategyNumber, F_INT4EQ, Int32GetDatum(p->queue_id));
+	p->delayed = delayed;
+	p->room = room;
 	p->tickets = palloc(room * sizeof(Ticket));
 	snapshot = store_snapshot();
-	scan_queue(p, delayed, snapshot, clock_now(), room);
+	timewalk_run(&p->look, p->pass, &walk, snapshot, clock_now());
 	store_snapshot_done(snapshot);
 	p->first = p->ntickets > 0 ? p->tickets[0].job_id : 0;
 	if (p->ntickets > 0)
@@ -269,43 +180,15 @@ promote_queue(Maintain *m, Promotion *p, StoreTable *delayed, StoreTable *ready,
 	return p->ntickets;
 }
 
-/* Ends a queue's pass: what was left is tried again after a while. Returns when. */
-static TimestampTz
-end_pass(PromoteState *state)
-{
-	TimestampTz retry = state->retry;
-
-	if (!state->busy)
-		state->pause = 0;
-	else
-	{
-		state->pause = state->pause == 0 ? BUSY_FIRST : Min(state->pause * 2, BUSY_LONGEST);
-		retry = Min(retry, clock_now() + state->pause);
-	}
-	state->in_pass = state->busy = false;
-	state->kept = state->retry = DT_NOEND;
-	return retry;
-}
-
 /* After the commit: what was found out becomes known. */
 static void
 apply(Maintain *m, Promotion *p)
 {
 	QueueSlot *slot = p->slot;
-	TimestampTz cursor = Min(p->reached, p->state->kept);
-	TimestampTz next = p->reached;
+	TimestampTz cursor;
+	TimestampTz next;
 
-	if (p->more)
-	{
-		p->state->in_pass = true;
-		p->state->resume_at = p->reached;
-		p->state->resume_job = p->reached_job;
-	}
-	else
-	{
-		next = end_pass(p->state);
-		next = Min(next, p->next);
-	}
+	timewalk_end(&p->look, p->pass, &cursor, &next);
 	if (slot == NULL)
 		return;
 	SpinLockAcquire(&slot->mutex);
@@ -324,6 +207,7 @@ promote_slotless(Maintain *m, StoreTable *delayed, StoreTable *ready, int *room)
 	int32 *ids;
 	int n = maintain_queue_ids(m, &ids);
 	TimestampTz next = DT_NOEND;
+	TimestampTz nothing_told = DT_NOEND;
 
 	for (int i = 0; i < n; i++)
 	{
@@ -338,10 +222,9 @@ promote_slotless(Maintain *m, StoreTable *delayed, StoreTable *ready, int *room)
 		memset(p, 0, sizeof(*p));
 		npromotions++;
 		p->queue_id = ids[i];
-		p->state = promote_state(ids[i]);
-		p->low = DT_NOEND;
-		p->resume = p->state->in_pass;
-		p->start = p->resume ? p->state->resume_at : DT_NOBEGIN;
+		p->pass = pass_of(ids[i]);
+		timewalk_take(&p->look, DT_NOBEGIN, &nothing_told);
+		timewalk_begin(&p->look, p->pass);
 		*room -= promote_queue(m, p, delayed, ready, *room);
 	}
 	if (TIMESTAMP_IS_NOEND(next))
@@ -397,7 +280,7 @@ promote_undo(Maintain *m)
 			continue;
 		SpinLockAcquire(&p->slot->mutex);
 		if (maintain_slot_is_ours(m, p->slot) && p->slot->queue_id == p->queue_id)
-			p->slot->delayed_low = Min(p->slot->delayed_low, p->low);
+			p->slot->delayed_low = Min(p->slot->delayed_low, p->look.low);
 		SpinLockRelease(&p->slot->mutex);
 	}
 	npromotions = 0;
