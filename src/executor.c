@@ -22,7 +22,6 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -36,7 +35,6 @@
 
 #include "compat.h"
 #include "dequeue.h"
-#include "executor.h"
 #include "extend.h"
 #include "finish.h"
 #include "guc.h"
@@ -108,26 +106,6 @@ static MemoryContext batch_context; /* of the jobs in hand */
 static TupleDesc delivery_desc;
 static Pace paces[16];
 static TimestampTz rate_again = DT_NOEND; /* when a queue's rate allows the next start, of those with work */
-
-/* Has the postmaster start an executor for a place. False: there is no free worker slot. */
-bool
-executor_start(Oid db_oid, int for_place, BackgroundWorkerHandle **handle)
-{
-	BackgroundWorker worker;
-
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "jobq", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "jobq_executor_main", sizeof(worker.bgw_function_name));
-	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "jobq executor for database %u", db_oid);
-	strlcpy(worker.bgw_type, "jobq executor", sizeof(worker.bgw_type));
-	worker.bgw_main_arg = Int32GetDatum(for_place);
-	worker.bgw_notify_pid = MyProcPid;
-	memcpy(worker.bgw_extra, &db_oid, sizeof(db_oid));
-	return RegisterDynamicBackgroundWorker(&worker, handle);
-}
 
 /* The place is free; leases that are left are taken over. */
 static void
@@ -604,21 +582,18 @@ enter(void)
 	return true;
 }
 
+/* arg: the place that was reserved for it. */
 void
 jobq_executor_main(Datum arg)
 {
-	Oid db_oid;
 	TimestampTz last_work;
 	char name[64];
 
 	place = DatumGetInt32(arg);
-	memcpy(&db_oid, MyBgworkerEntry->bgw_extra, sizeof(db_oid));
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	before_shmem_exit(executor_exit, (Datum) 0);
 	sandbox_init(&jobq_executors[place]);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(db_oid, InvalidOid, 0);
-	worker_fix_settings(fixed_settings, lengthof(fixed_settings));
+	worker_connect(fixed_settings, lengthof(fixed_settings));
 
 	batch_context = AllocSetContextCreate(TopMemoryContext, "jobq jobs in hand", ALLOCSET_DEFAULT_SIZES);
 	snprintf(name, sizeof(name), "executor %d", MyProcPid);

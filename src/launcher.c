@@ -38,9 +38,9 @@
 #include "guc.h"
 #include "launcher.h"
 #include "pool.h"
-#include "scheduler.h"
 #include "shmem.h"
 #include "timeutil.h"
+#include "worker.h"
 
 /* A scheduler that wants to be back by a time is started so much earlier. */
 #define HEAD_START (250 * 1000)
@@ -85,15 +85,8 @@ launcher_register(void)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	/* after promotion on a standby */
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker_describe(&worker, "launcher");
 	worker.bgw_restart_time = 5;
-	strlcpy(worker.bgw_library_name, "jobq", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "jobq_launcher_main", sizeof(worker.bgw_function_name));
-	strlcpy(worker.bgw_name, "jobq launcher", sizeof(worker.bgw_name));
-	strlcpy(worker.bgw_type, "jobq launcher", sizeof(worker.bgw_type));
 	RegisterBackgroundWorker(&worker);
 }
 
@@ -343,7 +336,7 @@ start_child(Oid db_oid, int probe)
 		jobq_shared->probed[probe] = InvalidOid;
 		SpinLockRelease(&jobq_shared->launcher_mutex);
 	}
-	if (!scheduler_start(db_oid, probe, &child->handle))
+	if (!worker_start("scheduler", db_oid, probe, &child->handle))
 	{
 		pfree(child);
 		MemoryContextSwitchTo(context);

@@ -5,6 +5,5 @@
 #include "jobq.h"
 
 extern void launcher_register(void);
-extern PGDLLEXPORT void jobq_launcher_main(Datum arg);
 
 #endif

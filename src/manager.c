@@ -23,13 +23,13 @@
 
 #include "args.h"
 #include "compat.h"
-#include "executor.h"
 #include "guc.h"
 #include "maintain.h"
 #include "manager.h"
 #include "pool.h"
 #include "spi.h"
 #include "timeutil.h"
+#include "worker.h"
 #include "xact.h"
 
 PG_FUNCTION_INFO_V1(jobq_handlers_changed);
@@ -222,7 +222,7 @@ start_one(void)
 
 	s->place = pool_reserve(MyDatabaseId);
 	full = s->place < 0;
-	if (!full && !executor_start(MyDatabaseId, s->place, &s->handle))
+	if (!full && !worker_start("executor", MyDatabaseId, s->place, &s->handle))
 	{
 		pool_free(s->place, 0);
 		note_slots(true);

@@ -18,7 +18,6 @@
 #include "commands/dbcommands.h"
 #include "miscadmin.h"
 #include "pgstat.h"
-#include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "storage/ipc.h"
 #include "storage/latch.h"
@@ -31,7 +30,6 @@
 #include "guc.h"
 #include "maintain.h"
 #include "meta.h"
-#include "scheduler.h"
 #include "timeutil.h"
 #include "worker.h"
 
@@ -42,30 +40,8 @@
 #define BLOCKED_LONGEST USECS_PER_SEC
 
 static Maintain maintain;
+static int probe; /* index into JobqShared.probed where it is to say that it has looked for the extension; -1: none */
 static bool entered = false; /* registered in the database's slot */
-
-/*
- * Has the postmaster start a scheduler. probe: index into JobqShared.probed where it says that it has looked for the extension; -1:
- * none. False: there is no free worker slot.
- */
-bool
-scheduler_start(Oid db_oid, int probe, BackgroundWorkerHandle **handle)
-{
-	BackgroundWorker worker;
-
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
-	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	strlcpy(worker.bgw_library_name, "jobq", sizeof(worker.bgw_library_name));
-	strlcpy(worker.bgw_function_name, "jobq_scheduler_main", sizeof(worker.bgw_function_name));
-	snprintf(worker.bgw_name, sizeof(worker.bgw_name), "jobq scheduler for database %u", db_oid);
-	strlcpy(worker.bgw_type, "jobq scheduler", sizeof(worker.bgw_type));
-	worker.bgw_main_arg = ObjectIdGetDatum(db_oid);
-	worker.bgw_notify_pid = MyProcPid;
-	memcpy(worker.bgw_extra, &probe, sizeof(probe));
-	return RegisterDynamicBackgroundWorker(&worker, handle);
-}
 
 /*
  * Settings that ALTER ROLE or ALTER DATABASE may have changed: nothing a user sets for his sessions may stop or change what happens
@@ -153,9 +129,6 @@ take_slot(DbSlot *db)
 static void
 answer_probe(void)
 {
-	int probe;
-
-	memcpy(&probe, MyBgworkerEntry->bgw_extra, sizeof(probe));
 	if (probe >= 0 && probe < LAUNCHER_PROBES)
 	{
 		SpinLockAcquire(&jobq_shared->launcher_mutex);
@@ -393,15 +366,15 @@ main_loop(void)
 	}
 }
 
+/* arg: see probe. */
 void
 jobq_scheduler_main(Datum arg)
 {
+	probe = DatumGetInt32(arg);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, die);
 	before_shmem_exit(scheduler_exit, (Datum) 0);
-	BackgroundWorkerUnblockSignals();
-	BackgroundWorkerInitializeConnectionByOid(DatumGetObjectId(arg), InvalidOid, 0);
-	worker_fix_settings(fixed_settings, lengthof(fixed_settings));
+	worker_connect(fixed_settings, lengthof(fixed_settings));
 
 	maintain.db = try_installation(&maintain.ext_oid);
 	if (maintain.db == NULL)
