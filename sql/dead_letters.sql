@@ -1,18 +1,10 @@
 -- Dead letters: what is kept of them, where they go, how they come back.
 
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || message, nullif(hint, ''));
-END
-$$;
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 -- Takes the next job as often as it can be tried, failing each time.
 CREATE PROCEDURE kill(queue text, error text, INOUT result text DEFAULT NULL) LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,4 +1,10 @@
 -- explain_job() has an answer for every reason that a job does not run, and job() agrees with the view jobs.
+
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 \set VERBOSITY terse
 SET client_min_messages = warning;
 CREATE EXTENSION jobq;
@@ -8,21 +14,6 @@ CREATE EXTENSION jobq;
 CREATE FUNCTION why(job_id bigint) RETURNS text LANGUAGE sql AS $$
 	SELECT regexp_replace(regexp_replace(regexp_replace(jobq.explain_job(job_id), '\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?\+00', 'TIME', 'g'),
 		'token \d+', 'token N'), '(job |batch\()\d+', '\1N', 'g')
-$$;
-CREATE PROCEDURE becomes_true(query text) LANGUAGE plpgsql AS $$
-DECLARE
-	found boolean;
-BEGIN
-	FOR i IN 1 .. 400 LOOP
-		EXECUTE query INTO found;
-		EXIT WHEN found;
-		COMMIT;
-		PERFORM pg_sleep(0.025);
-	END LOOP;
-	IF NOT found THEN
-		RAISE EXCEPTION 'never true: %', query;
-	END IF;
-END
 $$;
 SET timezone = 'UTC';
 SET datestyle = ISO;

@@ -1,4 +1,10 @@
 -- What a monitoring system asks for: metrics() as text, the same as columns, and how fast totals grow.
+
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 \set VERBOSITY terse
 SET client_min_messages = warning;
 CREATE EXTENSION jobq;
@@ -9,21 +15,6 @@ CREATE FUNCTION samples() RETURNS TABLE (name text, label text, value numeric) L
 	SELECT m[1], m[2], m[3]::numeric FROM regexp_split_to_table(jobq.metrics(), '\n') line,
 		regexp_match(line, '^([a-z_]+)(?:\{(.*)\})? ([0-9.]+)$') m
 	WHERE line !~ '^#' AND line <> ''
-$$;
-CREATE PROCEDURE becomes_true(query text) LANGUAGE plpgsql AS $$
-DECLARE
-	found boolean;
-BEGIN
-	FOR i IN 1 .. 400 LOOP
-		EXECUTE query INTO found;
-		EXIT WHEN found;
-		COMMIT;
-		PERFORM pg_sleep(0.025);
-	END LOOP;
-	IF NOT found THEN
-		RAISE EXCEPTION 'never true: %', query;
-	END IF;
-END
 $$;
 
 SELECT jobq.create_queue('work'), jobq.create_queue('say "hi" \ now'), jobq.create_queue('slow', backoff => 'fixed', backoff_base => '1 h');

@@ -1,40 +1,13 @@
 -- Schedules: when they are due, what is enqueued, what is refused. How missed runs and changes of the clock are dealt with needs
 -- another clock: test/t/040_schedules.pl; every day of 400 in many zones: test/cron.
+
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 SET datestyle = ISO;
 SET timezone = 'UTC';
-
--- What a statement comes to: its result, or SQLSTATE, message, detail and hint.
-CREATE FUNCTION outcome(statement text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	result text;
-	message text;
-	detail text;
-	hint text;
-BEGIN
-	EXECUTE statement INTO result;
-	RETURN coalesce(nullif(result, ''), 'ok');
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || message, nullif(detail, ''), nullif(hint, ''));
-END
-$$;
--- Asks until the answer is true, for half a minute at most.
-CREATE PROCEDURE becomes_true(question text) LANGUAGE plpgsql AS $$
-DECLARE
-	answer boolean;
-	until timestamptz := clock_timestamp() + interval '30 s';
-BEGIN
-	LOOP
-		EXECUTE question INTO answer;
-		EXIT WHEN answer;
-		IF clock_timestamp() > until THEN
-			RAISE EXCEPTION 'never came true: %', question;
-		END IF;
-		COMMIT;
-		PERFORM pg_sleep(0.005);
-	END LOOP;
-END
-$$;
 -- The next times on the zone's wall clock, with the offset from UTC.
 CREATE FUNCTION wall(cron text, zone text, after timestamptz, n int DEFAULT 4) RETURNS SETOF text LANGUAGE plpgsql AS $$
 BEGIN

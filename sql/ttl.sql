@@ -1,16 +1,12 @@
 -- Time to live: expires_in. A job that still waits when it is over is expired; one that runs goes on.
+
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 \pset null -
 SET client_min_messages = warning;
-CREATE FUNCTION outcome(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	answer text;
-BEGIN
-	EXECUTE sql INTO answer;
-	RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-	RETURN SQLSTATE || ': ' || SQLERRM;
-END
-$$;
 -- Waits until the scheduler has expired so many jobs of a queue.
 CREATE PROCEDURE wait_for_expired(queue_name text, n int) LANGUAGE plpgsql AS $$
 BEGIN

@@ -1,18 +1,12 @@
 -- Unique keys: at most one job of a queue has a key, until it is finished; a duplicate is that job.
+
+\getenv srcdir PG_ABS_SRCDIR
+\set setup :srcdir '/sql/include/common.sql'
+\set ECHO none
+\i :setup
+\set ECHO all
 \pset null -
 SET client_min_messages = warning;
-CREATE FUNCTION outcome(sql text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	answer text;
-	hint text;
-BEGIN
-	EXECUTE sql INTO answer;
-	RETURN answer;
-EXCEPTION WHEN OTHERS THEN
-	GET STACKED DIAGNOSTICS hint = PG_EXCEPTION_HINT;
-	RETURN SQLSTATE || ': ' || regexp_replace(SQLERRM, 'job \d+', 'job N', 'g') || CASE WHEN hint <> '' THEN ' (' || hint || ')' ELSE '' END;
-END
-$$;
 CREATE VIEW job AS SELECT j.name, j.state, j.payload, j.priority, j.attempt, j.group_key FROM jobq.jobs j ORDER BY j.job_id;
 SELECT jobq.create_queue('work', backoff => 'fixed', backoff_base => '0 s'), jobq.create_queue('other');
 
