@@ -360,61 +360,64 @@ grant_queue_arg(FunctionCallInfo fcinfo, int argno, uint32 rights)
 	return grant_queue(PG_GETARG_TEXT_PP(argno), rights);
 }
 
-/* The names of a list that any of the rights needs, as a text[]; with other, those that none of them needs. */
-static Datum
-names_array(const GrantedObject *objects, int n, uint32 rights, bool other)
+/* Two kinds of objects are granted. */
+typedef struct ObjectKind
 {
-	Datum *names = palloc(n * sizeof(Datum));
-	int count = 0;
+	const char *privilege; /* as GRANT and REVOKE want it */
+	const GrantedObject *objects;
+	int n;
+	SpiStatement find; /* those of the names $1 that the role $2 has been given itself ($3), or has not, as a list */
+} ObjectKind;
 
-	for (int i = 0; i < n; i++)
+static ObjectKind kinds[] = {
+	{.privilege = "EXECUTE ON ROUTINE",
+	 .objects = functions,
+	 .n = lengthof(functions),
+	 .find = {.sql =
+				  "SELECT string_agg(format('jobq.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), ', ')"
+				  " FROM pg_proc p WHERE p.pronamespace = 'jobq'::regnamespace AND p.proname = ANY ($1)"
+				  " AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND"
+				  " d.deptype = 'e') AND $3 = EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = $2)",
+			  .result = SPI_OK_SELECT,
+			  .nargs = 3,
+			  .argtypes = {TEXTARRAYOID, OIDOID, BOOLOID}}},
+	{.privilege = "SELECT ON",
+	 .objects = views,
+	 .n = lengthof(views),
+	 .find =
+		 {.sql =
+			  "SELECT string_agg(format('jobq.%I', c.relname), ', ')"
+			  " FROM pg_class c WHERE c.relnamespace = 'jobq'::regnamespace AND c.relkind = 'v' AND c.relname = ANY ($1)"
+			  " AND $3 = EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = $2)",
+		  .result = SPI_OK_SELECT,
+		  .nargs = 3,
+		  .argtypes = {TEXTARRAYOID, OIDOID, BOOLOID}}},
+};
+
+/*
+ * What a role has not been given itself, of all that the rights need; needless: what it has been given, and none of them needs. As GRANT
+ * and REVOKE want it; NULL: nothing.
+ */
+static char *
+find_objects(ObjectKind *kind, Oid role, uint32 rights, bool needless)
+{
+	Datum *names = palloc(kind->n * sizeof(Datum));
+	int n = 0;
+	Datum values[3];
+	Datum list;
+	bool isnull;
+
+	for (int i = 0; i < kind->n; i++)
 	{
-		bool needed = (objects[i].rights & rights) != 0 || (rights & RIGHT_OWN) != 0;
+		bool needed = (kind->objects[i].rights & rights) != 0 || (rights & RIGHT_OWN) != 0;
 
-		if (needed != other)
-			names[count++] = CStringGetTextDatum(objects[i].name);
+		if (needed != needless)
+			names[n++] = CStringGetTextDatum(kind->objects[i].name);
 	}
-	return PointerGetDatum(construct_array(names, count, TEXTOID, -1, false, TYPALIGN_INT));
-}
-
-/* The functions among names that the role has (or has not) been given EXECUTE on itself, to be written into a statement; NULL: none. */
-static char *
-find_functions(Datum names, Oid role, bool has)
-{
-	static SpiStatement find = {
-		.sql = "SELECT string_agg(format('jobq.%I(%s)', p.proname, pg_get_function_identity_arguments(p.oid)), ', ')"
-			   " FROM pg_proc p WHERE p.pronamespace = 'jobq'::regnamespace AND p.proname = ANY ($1)"
-			   " AND EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND"
-			   " d.deptype = 'e') AND $3 = EXISTS (SELECT FROM aclexplode(p.proacl) a WHERE a.grantee = $2)",
-		.result = SPI_OK_SELECT,
-		.nargs = 3,
-		.argtypes = {TEXTARRAYOID, OIDOID, BOOLOID}};
-	Datum values[3] = {names, ObjectIdGetDatum(role), BoolGetDatum(has)};
-	bool isnull;
-	Datum list;
-
-	(void) spi_run(&find, values, NULL);
-	list = spi_value(0, 1, &isnull);
-	return isnull ? NULL : TextDatumGetCString(list);
-}
-
-/* The same for views and SELECT. */
-static char *
-find_views(Datum names, Oid role, bool has)
-{
-	static SpiStatement find = {
-		.sql =
-			"SELECT string_agg(format('jobq.%I', c.relname), ', ')"
-			" FROM pg_class c WHERE c.relnamespace = 'jobq'::regnamespace AND c.relkind = 'v' AND c.relname = ANY ($1)"
-			" AND $3 = EXISTS (SELECT FROM aclexplode(c.relacl) a WHERE a.grantee = $2)",
-		.result = SPI_OK_SELECT,
-		.nargs = 3,
-		.argtypes = {TEXTARRAYOID, OIDOID, BOOLOID}};
-	Datum values[3] = {names, ObjectIdGetDatum(role), BoolGetDatum(has)};
-	bool isnull;
-	Datum list;
-
-	(void) spi_run(&find, values, NULL);
+	values[0] = PointerGetDatum(construct_array(names, n, TEXTOID, -1, false, TYPALIGN_INT));
+	values[1] = ObjectIdGetDatum(role);
+	values[2] = BoolGetDatum(needless);
+	(void) spi_run(&kind->find, values, NULL);
 	list = spi_value(0, 1, &isnull);
 	return isnull ? NULL : TextDatumGetCString(list);
 }
@@ -463,20 +466,19 @@ run_utility(const char *sql)
 void
 grant_objects(Oid role, uint32 rights)
 {
-	Datum routines = names_array(functions, lengthof(functions), rights, false);
-	Datum relations = names_array(views, lengthof(views), rights, false);
+	bool missing = !uses_schema(role, false);
 	char *list;
 
-	if (uses_schema(role, false) && find_functions(routines, role, false) == NULL &&
-		find_views(relations, role, false) == NULL)
+	for (int i = 0; i < lengthof(kinds); i++)
+		missing = missing || find_objects(&kinds[i], role, rights, false) != NULL;
+	if (!missing)
 		return;
 	lock_objects();
 	if (!uses_schema(role, false))
 		run_utility(psprintf("GRANT USAGE ON SCHEMA jobq TO %s", grantee(role)));
-	if ((list = find_functions(routines, role, false)) != NULL)
-		run_utility(psprintf("GRANT EXECUTE ON ROUTINE %s TO %s", list, grantee(role)));
-	if ((list = find_views(relations, role, false)) != NULL)
-		run_utility(psprintf("GRANT SELECT ON %s TO %s", list, grantee(role)));
+	for (int i = 0; i < lengthof(kinds); i++)
+		if ((list = find_objects(&kinds[i], role, rights, false)) != NULL)
+			run_utility(psprintf("GRANT %s %s TO %s", kinds[i].privilege, list, grantee(role)));
 }
 
 /* Takes from a role what none of the rights needs that it keeps; the schema's use, when nothing in it is left to it. */
@@ -488,12 +490,9 @@ grant_take_objects(Oid role, uint32 kept)
 	if (role == ROLE_PG_MONITOR)
 		return; /* it has some of them from the start */
 	lock_objects();
-	list = find_functions(names_array(functions, lengthof(functions), kept, true), role, true);
-	if (list)
-		run_utility(psprintf("REVOKE EXECUTE ON ROUTINE %s FROM %s", list, grantee(role)));
-	list = find_views(names_array(views, lengthof(views), kept, true), role, true);
-	if (list)
-		run_utility(psprintf("REVOKE SELECT ON %s FROM %s", list, grantee(role)));
+	for (int i = 0; i < lengthof(kinds); i++)
+		if ((list = find_objects(&kinds[i], role, kept, true)) != NULL)
+			run_utility(psprintf("REVOKE %s %s FROM %s", kinds[i].privilege, list, grantee(role)));
 	if (uses_schema(role, false) && !uses_schema(role, true))
 		run_utility(psprintf("REVOKE USAGE ON SCHEMA jobq FROM %s", grantee(role)));
 }
