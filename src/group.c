@@ -26,14 +26,6 @@ group_stripe(int32 queue_id, const text *key)
 	return (int) (hash % STRIPES);
 }
 
-static StoreTable *
-open_once(StoreTable **t, JobqTable which)
-{
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
-}
-
 /* Whether groups of the queue can have settings or a rate that a taker must look at. */
 bool
 group_is_special(QueueInfo *queue)
@@ -75,7 +67,7 @@ group_settings(GroupTables *t, QueueInfo *queue, const text *key, GroupSettings 
 	{
 		Snapshot snapshot = store_snapshot();
 
-		if (store_group_setting(open_once(&t->setting, TABLE_GROUP_SETTING), snapshot, queue->id, key, &slot))
+		if (store_group_setting(store_open_once(&t->setting, TABLE_GROUP_SETTING), snapshot, queue->id, key, &slot))
 		{
 			settings->paused = DatumGetBool(slot_value(slot, Anum_group_setting_paused));
 			settings->weight = (int) setting_int(slot, Anum_group_setting_weight, 1);
@@ -97,7 +89,7 @@ group_rate_free(GroupTables *t, QueueInfo *queue, const text *key)
 	TimestampTz next_at;
 	ItemPointerData tid;
 
-	if (!store_group_rate(open_once(&t->rate, TABLE_GROUP_RATE), snapshot, queue->id, key, &next_at, &tid))
+	if (!store_group_rate(store_open_once(&t->rate, TABLE_GROUP_RATE), snapshot, queue->id, key, &next_at, &tid))
 		next_at = DT_NOBEGIN;
 	store_snapshot_done(snapshot);
 	return next_at;
@@ -110,7 +102,7 @@ group_rate_free(GroupTables *t, QueueInfo *queue, const text *key)
 TimestampTz
 group_rate_shorten(GroupTables *t, QueueInfo *queue, const text *key, TimestampTz latest)
 {
-	StoreTable *rate = open_once(&t->rate, TABLE_GROUP_RATE);
+	StoreTable *rate = store_open_once(&t->rate, TABLE_GROUP_RATE);
 	Snapshot snapshot = store_snapshot();
 	TimestampTz before;
 	ItemPointerData tid;
@@ -131,7 +123,7 @@ group_rate_shorten(GroupTables *t, QueueInfo *queue, const text *key, TimestampT
 void
 group_rate_use(GroupTables *t, QueueInfo *queue, const text *key, TimestampTz next_at)
 {
-	StoreTable *rate = open_once(&t->rate, TABLE_GROUP_RATE);
+	StoreTable *rate = store_open_once(&t->rate, TABLE_GROUP_RATE);
 	Snapshot snapshot = store_snapshot();
 	TimestampTz before;
 	ItemPointerData tid;

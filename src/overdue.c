@@ -256,11 +256,7 @@ settle_groups(QueueInfo *queue, Ticket *tickets, int n)
 		if (ticket->group_id > 0)
 		{
 			LineAfter after = {.from_ord = ticket->from_ord, .lane = LANE_GROUP, .not_before = DT_NOBEGIN};
-			text *key;
-
-			if (job_group == NULL)
-				job_group = store_open(TABLE_JOB_GROUP);
-			key = store_group_key(job_group, snapshot, ticket->group_id);
+			text *key = store_group_key(store_open_once(&job_group, TABLE_JOB_GROUP), snapshot, ticket->group_id);
 			if (key)
 				line_let_go(queue, key, ticket->group_id, &after);
 			continue;

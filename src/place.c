@@ -26,13 +26,11 @@
 /* Every so many turns a group's line is counted for isolate_above. */
 #define COUNT_TURNS 8
 
-/* Opens a table on its first use. */
+/* The same as store_open_once; for line.c. */
 StoreTable *
 place_open(StoreTable **t, JobqTable which)
 {
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
+	return store_open_once(t, which);
 }
 
 /* Writes the rows of the line that are still to be written. */
@@ -144,7 +142,7 @@ place_hold(Settling *s, GroupWork *g, const LineAfter *blocked)
 		row.dead_ord = blocked->dead_ord;
 		event_group(g->queue, EVENT_GROUP_BLOCKED, g->key, blocked->dead_job);
 	}
-	store_held_insert(place_open(&s->held, TABLE_HELD), &row);
+	store_held_insert(store_open_once(&s->held, TABLE_HELD), &row);
 	xact_count(g->queue, COUNT_GROUPS_HELD, 1);
 }
 
@@ -156,7 +154,7 @@ flush_tickets(Settling *s)
 
 	if (s->ntickets == 0)
 		return;
-	(void) place_open(&s->ready, TABLE_READY);
+	(void) store_open_once(&s->ready, TABLE_READY);
 	for (int i = 0; i < s->ntickets; i++)
 	{
 		slots[i] = store_slot(s->ready, i);
@@ -192,7 +190,7 @@ place_ticket(Settling *s, GroupWork *g, const LineAfter *after)
 	}
 	if (not_before > clock_now())
 	{
-		insert_delayed(place_open(&s->delayed, TABLE_DELAYED), g->queue, g->id, g->head.priority, g->head.ord,
+		insert_delayed(store_open_once(&s->delayed, TABLE_DELAYED), g->queue, g->id, g->head.priority, g->head.ord,
 					   not_before);
 		return;
 	}
@@ -221,7 +219,7 @@ place_idle(Settling *s, GroupWork *g, int64 from_ord)
 		return;
 	}
 	/* somebody has locked the row by hand; that is not waited for under a stripe */
-	insert_delayed(place_open(&s->delayed, TABLE_DELAYED), g->queue, g->id, JOBQ_DEFAULT_PRIORITY, from_ord,
+	insert_delayed(store_open_once(&s->delayed, TABLE_DELAYED), g->queue, g->id, JOBQ_DEFAULT_PRIORITY, from_ord,
 				   clock_now() + SETTLE_PAUSE);
 }
 

@@ -26,14 +26,6 @@
 /* How long a group rests whose first job somebody else has in hand. */
 #define BUSY_PAUSE (20 * 1000)
 
-static StoreTable *
-open_once(StoreTable **t, JobqTable which)
-{
-	if (*t == NULL)
-		*t = store_open(which);
-	return *t;
-}
-
 void
 turn_close(TurnTables *t)
 {
@@ -54,7 +46,7 @@ turn_is_poisoned(TurnTables *t, const Ticket *ticket)
 	if (pg_atomic_read_u32(&jobq_shared->nrollbacks) == 0)
 		return false;
 	snapshot = store_snapshot();
-	found = store_line_head(open_once(&t->line, TABLE_LINE), snapshot, ticket->group_id, ticket->from_ord, &head);
+	found = store_line_head(store_open_once(&t->line, TABLE_LINE), snapshot, ticket->group_id, ticket->from_ord, &head);
 	store_snapshot_done(snapshot);
 	return found && shmem_rollback_count(MyDatabaseId, head.job_id) >= ROLLBACK_LIMIT;
 }
@@ -112,7 +104,7 @@ may_start(TurnTables *t, QueueInfo *queue, const Ticket *ticket, const text *key
 int
 turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int room, Ticket *jobs)
 {
-	StoreTable *line = open_once(&t->line, TABLE_LINE);
+	StoreTable *line = store_open_once(&t->line, TABLE_LINE);
 	Snapshot snapshot;
 	StoreScan scan;
 	GroupSettings settings;
@@ -133,7 +125,7 @@ turn_take(TurnTables *t, QueueInfo *queue, const Ticket *ticket, int batch, int 
 
 		CHECK_FOR_INTERRUPTS();
 		store_line_read(scan.slot, &row);
-		if (n == 0 && special && (key = key_of_job(open_once(&t->job, TABLE_JOB), snapshot, &row)) != NULL)
+		if (n == 0 && special && (key = key_of_job(store_open_once(&t->job, TABLE_JOB), snapshot, &row)) != NULL)
 		{
 			if (!may_start(t, queue, ticket, key, now, &settings))
 			{

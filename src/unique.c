@@ -212,9 +212,7 @@ unique_release(StoreTable **window, TupleTableSlot *job, TimestampTz now)
 	/* without a window the row's own end says it all; one that has started has said it before */
 	if (isnull || DatumGetTimestampTz(until) <= now || (!no_scope && DatumGetBool(started)))
 		return;
-	if (*window == NULL)
-		*window = store_open(TABLE_UNIQUE_WINDOW);
-	store_window_insert(*window, DatumGetInt32(slot_value(job, Anum_job_queue_id)),
+	store_window_insert(store_open_once(window, TABLE_UNIQUE_WINDOW), DatumGetInt32(slot_value(job, Anum_job_queue_id)),
 						DatumGetTextPP(slot_value(job, Anum_job_unique_key)),
 						DatumGetInt64(slot_value(job, Anum_job_id)), DatumGetTimestampTz(until));
 	due_window(DatumGetTimestampTz(until));
