@@ -375,7 +375,6 @@ typedef enum LeaseLock
 
 /* tables */
 extern StoreTable *store_open(JobqTable which);
-extern StoreTable *store_open_once(StoreTable **t, JobqTable which);
 extern void store_close(StoreTable *t);
 extern StoreTable *store_open_once(StoreTable **t, JobqTable which);
 extern TupleTableSlot *store_slot(StoreTable *t, int n);
