@@ -84,9 +84,9 @@ check_right(int64 id, int32 queue_id)
 	return meta_queue_by_id(queue_id);
 }
 
-/* Whether a job is to be waited for; *own: see After. Its queue's jobs are watched from then on. */
+/* Whether a job is to be waited for; *own, *live_in: see After. Its queue's jobs are watched from then on. */
 static bool
-is_unfinished(Look *look, int64 id, bool *own)
+is_unfinished(Look *look, int64 id, bool *own, int32 *live_in)
 {
 	QueueInfo *queue;
 	int32 queue_id;
@@ -94,12 +94,14 @@ is_unfinished(Look *look, int64 id, bool *own)
 	char how;
 
 	*own = false;
+	*live_in = 0;
 	if (store_job_fetch(look->job, look->snapshot, id, NULL, look->slot))
 	{
 		queue = check_right(id, DatumGetInt32(slot_value(look->slot, Anum_job_queue_id)));
 		*own = TransactionIdIsCurrentTransactionId(
 			DatumGetTransactionId(slot_getsysattr(look->slot, MinTransactionIdAttributeNumber, &isnull)));
 		depend_watch(queue, !*own);
+		*live_in = queue->id;
 		return true;
 	}
 	how = store_how_ended(id, look->snapshot, &queue_id);
@@ -125,10 +127,11 @@ read_after(FunctionCallInfo fcinfo, int argno, Look *look, After *a)
 
 	a->on_jobs = MemoryContextAllocHuge(CurrentMemoryContext, Max(given, 1) * sizeof(int64));
 	a->own = palloc(Max(given, 1) * sizeof(bool));
+	a->queues = palloc(Max(given, 1) * sizeof(int32));
 	for (int i = 0; i < given; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (is_unfinished(look, ids[i], &a->own[a->n]))
+		if (is_unfinished(look, ids[i], &a->own[a->n], &a->queues[a->n]))
 			a->on_jobs[a->n++] = ids[i];
 	}
 }
@@ -225,7 +228,7 @@ after_read(FunctionCallInfo fcinfo, int argno, bool opens, After *a)
 	Look look;
 
 	memset(a, 0, sizeof(*a));
-	a->opens = a->waits = opens;
+	a->opens = a->waits = a->given = opens;
 	a->policy = policy_arg(fcinfo, argno + 1);
 	if (PG_ARGISNULL(argno) && PG_ARGISNULL(argno + 2))
 		return;
@@ -236,6 +239,7 @@ after_read(FunctionCallInfo fcinfo, int argno, bool opens, After *a)
 		refuse_ring(&look, a);
 	look_end(&look);
 	a->waits = opens || a->n > 0;
+	a->given = true;
 }
 
 /* Rows to be written together. */
@@ -280,7 +284,7 @@ after_attach(const After *a, QueueInfo *queue, const int64 *ids, int n)
 		{
 			add_row(&rows, ids[i], a->on_jobs[k]);
 			if (!a->own[k])
-				depend_note(DEPEND_UNSURE, ids[i], a->on_jobs[k]);
+				depend_unsure(ids[i], a->on_jobs[k], a->queues[k]);
 		}
 		if (a->opens)
 			add_row(&rows, ids[i], ids[i]);

@@ -11,10 +11,12 @@ typedef struct After
 {
 	bool waits;     /* they are to wait: for others, or until their batch is closed */
 	bool opens;     /* each is a batch, and open */
+	bool given;     /* one of the arguments says something */
 	char policy;    /* what happens when one of the others does not complete: w, c, r */
 	int n;          /* others */
 	int64 *on_jobs; /* ascending */
 	bool *own;      /* enqueued by this very transaction: nobody else can have ended it */
+	int32 *queues;  /* of those that are live; else 0 */
 	int64 batch;    /* of which they become members; 0: none */
 } After;
 

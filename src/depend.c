@@ -61,6 +61,15 @@ depend_note(DependKind kind, int64 job, int64 other)
 }
 
 void
+depend_unsure(int64 job, int64 other, int32 queue_id)
+{
+	DependNote *note = new_note(DEPEND_UNSURE, job);
+
+	note->other = other;
+	note->queue_id = queue_id;
+}
+
+void
 depend_ended(QueueInfo *queue, int64 job, char how)
 {
 	DependNote *note = new_note(DEPEND_ENDED, job);

@@ -46,7 +46,7 @@ typedef struct DependNote
 	SubTransactionId subid;
 	int16 kind;
 	char how;
-	int32 queue_id;    /* of job; ended, moved */
+	int32 queue_id;    /* of job; ended, moved. Unsure: of other, if it was live */
 	int32 other_queue; /* of other; moved */
 	QueueSlot *slot;   /* of queue_id, or NULL */
 	int64 job;
@@ -60,6 +60,9 @@ extern PendingList depend_notes;
 
 /* What of a kind concerns which job; other: see DependKind, or 0. */
 extern void depend_note(DependKind kind, int64 job, int64 other);
+
+/* A note of DEPEND_UNSURE; queue_id: of other, when that is live as far as could be seen; else 0. */
+extern void depend_unsure(int64 job, int64 other, int32 queue_id);
 
 extern void depend_ended(QueueInfo *queue, int64 job, char how);
 extern void depend_moved(QueueInfo *queue, int64 job, QueueInfo *to, int64 goes_on_as);

@@ -66,13 +66,14 @@ refuse_if_in_use(const text *name, int32 id)
 		.sql =
 			"SELECT EXISTS (SELECT 1 FROM jobq.ready WHERE queue_id = $1 AND group_id IS NULL)"
 			" OR EXISTS (SELECT 1 FROM jobq.job_group g JOIN jobq.line l ON l.group_id = g.id WHERE g.queue_id = $1),"
-			" EXISTS (SELECT 1 FROM jobq.delayed WHERE queue_id = $1 AND coalesce(group_id, 0) = 0),"
+			" EXISTS (SELECT 1 FROM jobq.delayed WHERE queue_id = $1 AND coalesce(group_id, 0) = 0 AND visible_at < 'infinity'),"
+			" EXISTS (SELECT 1 FROM jobq.delayed WHERE queue_id = $1 AND visible_at = 'infinity'),"
 			" EXISTS (SELECT 1 FROM jobq.lease l JOIN jobq.job j ON j.id = ANY (l.job_ids) WHERE l.queue_id = $1),"
 			" EXISTS (SELECT 1 FROM jobq.dead WHERE queue_id = $1)",
 		.result = SPI_OK_SELECT,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
-	static const char *const states[] = {"ready jobs", "delayed jobs", "active jobs", "dead letters"};
+	static const char *const states[] = {"ready jobs", "delayed jobs", "pending jobs", "active jobs", "dead letters"};
 	Datum value = Int32GetDatum(id);
 	StringInfoData has;
 	bool isnull;

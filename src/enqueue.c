@@ -102,7 +102,7 @@ static void
 read_after(FunctionCallInfo fcinfo, bool opens, JobTemplate *t)
 {
 	after_read(fcinfo, ARG_AFTER, opens, &t->after);
-	if (t->on_conflict == CONFLICT_REPLACE && (t->after.waits || t->after.batch != 0))
+	if (t->on_conflict == CONFLICT_REPLACE && t->after.given)
 		ereport(ERROR, (errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 						errmsg("on_conflict 'replace' cannot be combined with after, batch or open_batch"),
 						errhint("Cancel the job that has the key, and enqueue a new one.")));

@@ -59,6 +59,7 @@ typedef struct Ended
 typedef struct Unsure
 {
 	int64 id;       /* hash key */
+	int32 queue_id; /* 0: not known */
 	bool has_ended; /* when it was looked at; it stands among those, at place */
 	int place;
 } Unsure;
@@ -178,7 +179,10 @@ take_notes(LetGo *g)
 			case DEPEND_UNSURE:
 				u = hash_search(g->unsure, &note->other, HASH_ENTER, &known);
 				if (!known)
+				{
+					u->queue_id = note->queue_id;
 					u->has_ended = false;
+				}
 				w = waiter(g, note->job);
 				w->near = note->other;
 				break;
@@ -340,6 +344,18 @@ see_all_ended(LetGo *g)
 }
 
 /*
+ * Whether a job of which nothing is known any more was removed: it was live at the verb, and its queue keeps what has completed. Otherwise
+ * it is taken for done.
+ */
+static bool
+was_removed(const Unsure *u)
+{
+	QueueInfo *queue = u->queue_id != 0 ? meta_queue_by_id(u->queue_id) : NULL;
+
+	return u->queue_id != 0 && (queue == NULL || queue->keep_completed != 0);
+}
+
+/*
  * A job that may have ended before it was known that somebody waits for it. It is looked at in each round: between them a dead one may
  * have been redriven, and have completed.
  */
@@ -356,8 +372,8 @@ see_unsure(LetGo *g, Unsure *u)
 	if (!store_job_fetch(g->retire.job, g->snapshot, u->id, NULL, g->job))
 	{
 		how = store_how_ended(u->id, g->snapshot, NULL);
-		/* of what is no longer known it is taken that it is done */
-		how = how != 0 ? how : ENDED_COMPLETED;
+		if (how == 0)
+			how = was_removed(u) ? ENDED_REMOVED : ENDED_COMPLETED;
 	}
 	if (how != 0 && !u->has_ended)
 	{
@@ -407,7 +423,7 @@ take_pending(LetGo *g, int64 id, QueueInfo **queue, Ticket *ticket)
 {
 	if (!find_pending(g, id, queue, ticket))
 		return false;
-	if (store_delete(g->retire.delayed, &ticket->tid, false) != TM_Ok)
+	if (!store_take(g->retire.delayed, &ticket->tid, g->snapshot))
 	{
 		depend_sweep_soon();
 		return false;

@@ -440,6 +440,22 @@ store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *sl
 							wait ? LockWaitBlock : LockWaitSkip, TUPLE_LOCK_FLAG_LOCK_UPDATE_IN_PROGRESS, &failure);
 }
 
+/* Deletes a row that the snapshot shows, without waiting, also where this transaction has locked it. False: somebody else has it in hand. */
+bool
+store_take(StoreTable *t, ItemPointer tid, Snapshot snapshot)
+{
+	TupleTableSlot *slot;
+	bool ours;
+
+	if (store_delete(t, tid, false) == TM_Ok)
+		return true;
+	slot = store_read_slot(t);
+	ours = store_lock(t, tid, snapshot, slot, LockTupleExclusive, false) == TM_Ok;
+	ExecDropSingleTupleTableSlot(slot);
+	/* there is nobody to wait for */
+	return ours && store_delete(t, tid, true) == TM_Ok;
+}
+
 /* Replaces the row at tid, which the caller has locked, by the one in a slot of store_slot. */
 TM_Result
 store_update(StoreTable *t, ItemPointer tid, TupleTableSlot *slot)

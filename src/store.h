@@ -383,6 +383,7 @@ extern bool store_insert_unique(StoreTable *t, int arbiter, TupleTableSlot *slot
 								bool (*may_stay)(void *arg, TupleTableSlot *slot), void *arg);
 extern void store_enter_deferred(StoreTable *t, TupleTableSlot *slot, ItemPointer tid);
 extern TM_Result store_delete(StoreTable *t, ItemPointer tid, bool wait);
+extern bool store_take(StoreTable *t, ItemPointer tid, Snapshot snapshot);
 extern TM_Result store_lock(StoreTable *t, ItemPointer tid, Snapshot snapshot, TupleTableSlot *slot, LockTupleMode mode,
 							bool wait);
 extern TM_Result store_update(StoreTable *t, ItemPointer tid, TupleTableSlot *slot);

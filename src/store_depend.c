@@ -16,7 +16,7 @@
 #include "store.h"
 
 /* So many entries are looked at in one direction before the other is tried. */
-#define LOOK_AHEAD 100
+#define LOOK_AHEAD 32
 
 /* Whether there may be any: to know that there are none is cheap. */
 bool
@@ -82,14 +82,13 @@ typedef struct Look
 	StoreTable *table;
 	SnapshotData dirty;
 	int64 job_id;
-	int64 near;
 	int enough;
 	int found; /* rows that hold the job back, and that nobody is deleting */
 } Look;
 
-/* Counts rows from look->near on, upwards or downwards, until there are enough. limit: of entries to look at, 0: all. */
+/* Counts rows under the second key, upwards or downwards, until there are enough. limit: of entries to look at, 0: all. */
 static void
-look_on(Look *look, bool upwards, int limit)
+look_on(Look *look, ScanKey on_job, bool upwards, int limit)
 {
 	ScanDirection direction = upwards ? ForwardScanDirection : BackwardScanDirection;
 	ScanKeyData keys[2];
@@ -97,10 +96,7 @@ look_on(Look *look, bool upwards, int limit)
 	int entries = 0;
 
 	ScanKeyInit(&keys[0], 1, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(look->job_id));
-	if (upwards)
-		ScanKeyInit(&keys[1], 2, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(look->near));
-	else
-		ScanKeyInit(&keys[1], 2, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(look->near));
+	keys[1] = *on_job;
 	store_scan_begin(&scan, look->table, INDEX_DEPENDENCY_PKEY, &look->dirty, keys, 2);
 	while (look->found < look->enough && (limit == 0 || entries++ < limit) &&
 		   index_getnext_tid(scan.desc, direction) != NULL)
@@ -125,17 +121,26 @@ look_on(Look *look, bool upwards, int limit)
 bool
 store_dependencies_hold(StoreTable *dependency, int64 job_id, int64 near, int n)
 {
-	Look look = {.table = dependency, .job_id = job_id, .near = near, .enough = n};
+	Look look = {.table = dependency, .job_id = job_id, .enough = n};
+	ScanKeyData itself;
+	ScanKeyData from;
+	ScanKeyData before;
 
+	ScanKeyInit(&itself, 2, BTEqualStrategyNumber, F_INT8EQ, Int64GetDatum(job_id));
+	ScanKeyInit(&from, 2, BTGreaterEqualStrategyNumber, F_INT8GE, Int64GetDatum(near));
+	ScanKeyInit(&before, 2, BTLessStrategyNumber, F_INT8LT, Int64GetDatum(near));
 	InitDirtySnapshot(look.dirty);
-	look_on(&look, true, LOOK_AHEAD);
+	look_on(&look, &from, true, LOOK_AHEAD);
+	/* members of an open batch may have come and gone in any number */
+	if (look.found < n && n == 1)
+		look_on(&look, &itself, true, 0);
 	if (look.found < n)
 	{
 		/* what was found so far is found again */
 		look.found = 0;
-		look_on(&look, false, 0);
+		look_on(&look, &before, false, 0);
 		if (look.found < n)
-			look_on(&look, true, 0);
+			look_on(&look, &from, true, 0);
 	}
 	return look.found >= n;
 }

@@ -19,9 +19,9 @@
 
 /* Gone since the snapshot, or in somebody's hands: it is to be looked for again. */
 static WaitingResult
-take_row(StoreTable *t, ItemPointer tid)
+take_row(StoreTable *t, ItemPointer tid, Snapshot snapshot)
 {
-	return store_delete(t, tid, false) == TM_Ok ? WAITING_TAKEN : WAITING_BUSY;
+	return store_take(t, tid, snapshot) ? WAITING_TAKEN : WAITING_BUSY;
 }
 
 static WaitingResult
@@ -37,7 +37,7 @@ take_ticket(Retire *r, QueueInfo *queue, TupleTableSlot *job, JobqTable which, S
 		return WAITING_NOT;
 	if (which == TABLE_READY)
 		xact_reserve();
-	result = take_row(t, &ticket.tid);
+	result = take_row(t, &ticket.tid, snapshot);
 	if (result != WAITING_TAKEN)
 		return result;
 	if (which == TABLE_READY)
@@ -63,7 +63,7 @@ leave_line(Retire *r, QueueInfo *queue, TupleTableSlot *job, const text *key, Sn
 	}
 	if (!store_line_of_job(line, snapshot, job_id, &w->row))
 		return WAITING_NOT;
-	result = take_row(line, &w->row.tid);
+	result = take_row(line, &w->row.tid, snapshot);
 	if (result != WAITING_TAKEN)
 		return result;
 	xact_count(queue, COUNT_READY, -1);

@@ -13,7 +13,7 @@ BEGIN
 EXCEPTION WHEN OTHERS THEN
 	GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
 	-- ids differ from run to run
-	RETURN concat_ws(' | ', SQLSTATE || ' ' || regexp_replace(message, 'job -?\d+', 'job N', 'g'), nullif(detail, ''), nullif(hint, ''));
+	RETURN concat_ws(' | ', SQLSTATE || ' ' || regexp_replace(message, '(job|batch) -?\d+', '\1 N', 'g'), nullif(detail, ''), nullif(hint, ''));
 END
 $$;
 -- Asks until the answer is true, for half a minute at most.
