@@ -185,9 +185,9 @@ find_old(Datum *values, OldSchedule *old)
 	old->same_times = DatumGetBool(spi_value(0, 3, &isnull));
 }
 
-/* Whether a role may change the schedule of that name: it is new, or stands for a queue that the role manages. Inside a scope. */
-static bool
-may_change(Datum name, Oid role)
+/* A role's rights on the queue of the schedule of that name; all, when there is none of the name. Inside a scope. */
+static uint32
+rights_on(Datum name, Oid role)
 {
 	static SpiStatement look = {.sql = "SELECT queue_id FROM jobq.schedule WHERE name = $1",
 								.result = SPI_OK_SELECT,
@@ -196,9 +196,15 @@ may_change(Datum name, Oid role)
 	bool isnull;
 
 	if (spi_run(&look, &name, NULL) == 0)
-		return true;
-	return (grant_rights(meta_queue_by_id(DatumGetInt32(spi_value(0, 1, &isnull))), role) &
-			(RIGHT_MANAGE | RIGHT_OWN)) != 0;
+		return RIGHTS_GRANTED;
+	return grant_rights(meta_queue_by_id(DatumGetInt32(spi_value(0, 1, &isnull))), role);
+}
+
+static void
+permission_denied(Datum name, const char *hint)
+{
+	ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+					errmsg("permission denied for schedule \"%s\"", TextDatumGetCString(name)), errhint("%s", hint)));
 }
 
 /* Writes the row. values, nulls: those of the arguments, then owner, next run, now, and whether it is finished. Inside a scope. */
@@ -299,12 +305,10 @@ jobq_schedule(PG_FUNCTION_ARGS)
 	values[ARG_ENABLED + 1] = CStringGetTextDatum(GetUserNameFromId(GetUserId(), false));
 	spi_begin(&scope);
 	find_old(values, &old);
-	if (!may_change(values[ARG_NAME], scope.userid))
-		ereport(
-			ERROR,
-			(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
-			 errmsg("permission denied for schedule \"%s\"", TextDatumGetCString(values[ARG_NAME])),
-			 errhint("There is one of that name, for a queue that this role does not manage: choose another name.")));
+	if ((rights_on(values[ARG_NAME], scope.userid) & (RIGHT_MANAGE | RIGHT_OWN)) == 0)
+		permission_denied(
+			values[ARG_NAME],
+			"There is one of that name, for a queue that this role does not manage: choose another name.");
 	if (!plan(&old, &expr, tz, enabled, text_to_cstring(PG_GETARG_TEXT_PP(ARG_CRON)), &next))
 		nulls[ARG_ENABLED + 2] = 'n';
 	values[ARG_ENABLED + 2] = TimestampTzGetDatum(next);
@@ -323,7 +327,10 @@ jobq_schedule(PG_FUNCTION_ARGS)
 	PG_RETURN_TIMESTAMPTZ(next);
 }
 
-/* unschedule(name) -> whether there was one. Its history goes with it, its jobs stay. Error 22004. */
+/*
+ * unschedule(name) -> whether there was one. Its history goes with it, its jobs stay. Errors: 22004; 42501 for who may read it, but does
+ * not manage its queue. To all others it is not there.
+ */
 PG_FUNCTION_INFO_V1(jobq_unschedule);
 Datum
 jobq_unschedule(PG_FUNCTION_ARGS)
@@ -337,14 +344,19 @@ jobq_unschedule(PG_FUNCTION_ARGS)
 	DbSlot *db = meta_begin("unschedule", VERB_WRITES);
 	SpiScope scope;
 	Datum name;
-	bool found;
+	uint32 rights;
+	bool found = false;
 
 	not_null(fcinfo, 0, "name");
 	name = PG_GETARG_DATUM(0);
 	xact_verb_begin(db);
 	lock_schedule(PG_GETARG_TEXT_PP(0));
 	spi_begin(&scope);
-	found = may_change(name, scope.userid) && spi_run(&forget, &name, NULL) > 0;
+	rights = rights_on(name, scope.userid);
+	if ((rights & (RIGHT_MANAGE | RIGHT_OWN)) != 0)
+		found = spi_run(&forget, &name, NULL) > 0;
+	else if ((rights & RIGHTS_READ) != 0)
+		permission_denied(name, "The owner of its queue gives the privilege manage with jobq.grant_queue().");
 	if (found)
 		(void) spi_run(&forget_runs, &name, NULL);
 	spi_end(&scope);

@@ -127,7 +127,7 @@ INSERT INTO expected VALUES
 	('set_handler', 'm', 'm', $$SELECT jobq.set_handler('{q}', 'public.handle')$$),
 	('drop_handler', 'm', 'm', $$SELECT jobq.drop_handler('{q}', '{q} handler')$$),
 	('schedule', 'm', 'm', $$SELECT jobq.schedule('new', '0 0 1 1 *', '{q}') IS NOT NULL$$),
-	('unschedule', 'm', 'm', $$SELECT jobq.unschedule('{q} schedule')$$),
+	('unschedule', 'm', NULL, $$SELECT jobq.unschedule('{q} schedule')$$),
 	('schedule_next', 'm', 'x', $$SELECT jobq.schedule_next('0 0 1 1 *', n => 1)$$),
 	('job', 'cm', 'cm', $$SELECT g FROM unnest(ARRAY[{ready}, {delayed}, {batch}, {active}, {dead}, {done}]) j, jobq.job(j) g$$),
 	('explain_job', 'cm', 'cm', $$SELECT jobq.explain_job(j) FROM unnest(ARRAY[{ready}, {delayed}, {batch}, {active}, {dead}, {done}]) j$$),
@@ -140,7 +140,7 @@ INSERT INTO expected VALUES
 	('may_see', 'ecm', 'ecm', $$SELECT jobq.may_see({id}) OR NULL$$),
 	('queue_counts', 'ecm', 'ecm', $$SELECT ready FROM jobq.queue_counts() WHERE queue_id = {id}$$),
 	('rename_queue', 'o', 'o', $$SELECT jobq.rename_queue('{q}', 'renamed')$$),
-	('drop_queue', 'o', 'o', $$SELECT jobq.unschedule('{q} schedule'), jobq.drop_queue('{q}', force => true)$$),
+	('drop_queue', 'o', 'o', $$SELECT jobq.drop_queue('{q}', force => true)$$),
 	('grant_queue', 'o', 'o', $$SELECT jobq.grant_queue('{q}', 'jobq_grants_n', '{enqueue}')$$),
 	('revoke_queue', 'o', 'o', $$SELECT jobq.revoke_queue('{q}', 'jobq_grants_e', '{enqueue}')$$),
 	('create_queue', 'x', NULL, $$SELECT jobq.create_queue('{q}', dead_letter_queue => 'secret')$$),
@@ -247,6 +247,10 @@ SELECT is((SELECT string_agg(format('%s: %s; unknown: %s', letter, own, unknown)
 		AND NOT allowed AND may <> 'x' AND own <> unknown), NULL, e.statement || ' takes more than another right on the queue')
 	FROM expected e WHERE e.statement IS NOT NULL ORDER BY e.name;
 SELECT is((SELECT count(DISTINCT (letter, name)) FROM allowed WHERE NOT allowed AND letter IN ('be', 'bc', 'bm')) > 80, true, 'which was tried');
+-- a schedule is there for those who may read it
+SELECT is(string_agg(letter || ' ' || left(own, 42), E'\n' ORDER BY letter), E'b (f)\nbc ERROR 42501 permission denied for schedule\nbe (f)\nbm (t)\nm (t)\no (t)',
+	'unschedule on one''s own') FROM answer WHERE name = 'unschedule' AND letter NOT IN ('e', 'c');
+SELECT matches(attempt('jobq_grants_bm', $$SELECT jobq.schedule('secret schedule', '@daily', 'garden')$$, 'garden'), '^ERROR 42501 permission denied for schedule', 'a name that is taken');
 
 -- procedures cannot be called from a function
 \set ON_ERROR_STOP off
