@@ -28,6 +28,7 @@
 #include "utils/timestamp.h"
 
 #include "debug.h"
+#include "grant.h"
 #include "maintain.h"
 #include "meta.h"
 #include "schedule.h"
@@ -47,6 +48,7 @@ StaticAssertDecl(SCHEDULE_RUNS_KEPT == 100 && FIRE_SCHEDULES == 100, "statements
 typedef struct Due
 {
 	text *name;
+	int32 queue_id;
 	char *cron;
 	char *timezone;
 	char *owner;
@@ -101,7 +103,7 @@ copy_text(uint64 row, int column)
 }
 
 /* The rows of the last statement, which has the columns as in COLUMNS; they outlive the scope. */
-#define COLUMNS "name, cron, timezone, owner, last_error, missed, overlap, next_run, last_run, last_job"
+#define COLUMNS "name, cron, timezone, owner, last_error, missed, overlap, next_run, last_run, last_job, queue_id"
 static Due *
 read_rows(int n, MemoryContext context)
 {
@@ -127,6 +129,7 @@ read_rows(int n, MemoryContext context)
 		d->last_run = isnull ? DT_NOBEGIN : d->last_run;
 		d->last_job = DatumGetInt64(spi_value(i, 10, &isnull));
 		d->last_job = isnull ? 0 : d->last_job;
+		d->queue_id = DatumGetInt32(spi_value(i, 11, &isnull));
 	}
 	MemoryContextSwitchTo(old);
 	return rows;
@@ -264,6 +267,23 @@ fire_instant(Due *d, TimestampTz instant)
 	note_run(d, instant, "enqueued", d->last_job, NULL);
 }
 
+/* Whoever made a schedule enqueues by it: error when that role may not do so any more. */
+static void
+check_owner(Due *d)
+{
+	Oid role = get_role_oid(d->owner, true);
+	QueueInfo *queue = meta_queue_by_id(d->queue_id);
+
+	if (!OidIsValid(role))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role \"%s\", who made it, does not exist", d->owner)));
+	if (queue == NULL)
+		ereport(ERROR, (errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("its queue does not exist")));
+	if ((grant_rights(queue, role) & RIGHTS_FIRE) == 0)
+		ereport(ERROR, (errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+						errmsg("role \"%s\", who made it, may not enqueue to queue \"%s\"", d->owner, queue->name)));
+}
+
 /* Notes that instants up to this one were missed, from the one that was due on. Inside a scope. */
 static void
 note_missed(Due *d, TimestampTz latest)
@@ -294,9 +314,7 @@ fire(Due *d)
 	d->has_following = schedule_plan(&expr, tz, now, d->instant, &d->following);
 	d->planned = true;
 
-	if (!OidIsValid(get_role_oid(d->owner, true)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT), errmsg("role \"%s\", who made it, does not exist", d->owner)));
+	check_owner(d);
 	first = Max(n - want, 0);
 	/* "at" is late rather than never */
 	if (d->skip_missed && expr.kind != CRON_AT && d->instant < now - SCHEDULE_GRACE)

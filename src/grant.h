@@ -25,9 +25,10 @@
 #define RIGHT_MONITOR 0x10 /* pg_monitor: looks at everything */
 #define RIGHTS_GRANTED (RIGHT_ENQUEUE | RIGHT_CONSUME | RIGHT_MANAGE)
 
-/* Any of these: reads the queue's jobs; knows of the queue. */
+/* Any of these: reads the queue's jobs; knows of the queue; has schedules that enqueue there. */
 #define RIGHTS_READ (RIGHT_CONSUME | RIGHT_MANAGE | RIGHT_MONITOR)
 #define RIGHTS_SEE (RIGHTS_GRANTED | RIGHT_MONITOR)
+#define RIGHTS_FIRE (RIGHT_ENQUEUE | RIGHT_MANAGE | RIGHT_OWN)
 
 /* Rights of a role on a queue; NULL: on one that was dropped. After meta_begin. */
 extern uint32 grant_rights(QueueInfo *queue, Oid role);

@@ -199,6 +199,29 @@ tell_of_handlers(const GrantArgs *args, Datum *values)
 						 errhint("Take them away with jobq.drop_handler().")));
 }
 
+/* Schedules are another matter: they enqueue only where the role that made them may. Inside a scope. */
+static void
+tell_of_schedules(const GrantArgs *args, Datum *values)
+{
+	static SpiStatement look = {
+		.sql = "SELECT count(*) FROM jobq.schedule WHERE queue_id = $1 AND owner = $2 AND enabled AND NOT finished",
+		.result = SPI_OK_SELECT,
+		.nargs = 2,
+		.argtypes = {INT4OID, TEXTOID}};
+	bool isnull;
+	int64 n;
+
+	if (!OidIsValid(args->oid) || (grant_rights(meta_queue_by_id(args->queue->id), args->oid) & RIGHTS_FIRE) != 0)
+		return;
+	(void) spi_run(&look, values, NULL);
+	n = DatumGetInt64(spi_value(0, 1, &isnull));
+	if (n > 0)
+		ereport(NOTICE,
+				(errmsg("schedules of queue \"%s\" that role \"%s\" made enqueue no longer: " INT64_FORMAT,
+						args->queue->name, args->role, n),
+				 errhint("Make them as another role with jobq.schedule(), or take them away with jobq.unschedule().")));
+}
+
 /*
  * revoke_queue(queue, role, privileges): takes back what grant_queue() gave to the role itself; harmless when it has not got it. A role
  * that was dropped is taken by the name it had. With the last queue go EXECUTE and the rest, too.
@@ -233,6 +256,7 @@ jobq_revoke_queue(PG_FUNCTION_ARGS)
 	(void) spi_run(&forget, values, NULL);
 	if (args.rights & RIGHT_MANAGE)
 		tell_of_handlers(&args, values);
+	tell_of_schedules(&args, values);
 	if (args.exists)
 		grant_take_objects(args.oid, rights_left(values[1]));
 	spi_end(&scope);

@@ -204,6 +204,38 @@ poll_until('planned again', q{SELECT state = 'active' FROM jobq.schedules WHERE 
 pass('a zone that is known again is planned again');
 sql(q{SELECT jobq.unschedule(name) FROM jobq.schedules});
 
+# ---- who made it must be one who may enqueue
+sql(q{CREATE ROLE maker; CREATE ROLE crew; CREATE ROLE member; GRANT crew TO member;
+	SELECT jobq.create_queue('guarded'), jobq.grant_queue('guarded', 'maker', '{enqueue,manage}'), jobq.grant_queue('guarded', 'crew', '{manage}')});
+sql(q{SET ROLE maker; SELECT jobq.schedule('r-maker', '* * * * *', 'guarded')});
+sql(q{SET ROLE member; SELECT jobq.schedule('r-member', '* * * * *', 'guarded')});
+sql(q{SELECT jobq.schedule('r-super', '* * * * *', 'guarded')});
+# The clock's next minute, and what each of them made of it.
+sub next_minute
+{
+	$tick = next_multiple(60, 5);
+	set_clock($tick - 1);
+	poll_until('the minute', qq{SELECT count(*) = 3 FROM jobq.schedules WHERE name LIKE 'r-%' AND last_run = to_timestamp($tick)}, node => $node);
+	return sql(q{SELECT string_agg(split_part(name, '-', 2) || ' ' || last_outcome, ', ' ORDER BY name COLLATE "C") FROM jobq.schedules WHERE name LIKE 'r-%'});
+}
+my $notice = sub { return ($node->psql('postgres', $_[0]))[2]; };
+is(next_minute(), 'maker enqueued, member enqueued, super enqueued', 'those who manage the queue');
+is($notice->(q{SELECT jobq.revoke_queue('guarded', 'maker', '{manage}')}), '', 'a revoke that leaves what it takes');
+is(next_minute(), 'maker enqueued, member enqueued, super enqueued', 'and one who may enqueue');
+like($notice->(q{SELECT jobq.revoke_queue('guarded', 'maker', '{enqueue}')}),
+	qr/^[^\n]*NOTICE:  schedules of queue "guarded" that role "maker" made enqueue no longer: 1\n/, 'a revoke says that a schedule enqueues no longer');
+sql(q{REVOKE crew FROM member});
+my $jobs = sql(q{SELECT count(*) FROM jobq.jobs WHERE queue = 'guarded'});
+is(next_minute(), 'maker failed, member failed, super enqueued', 'not one who may not, or is no longer in the role that may');
+is(sql(q{SELECT string_agg(DISTINCT detail, '; ' ORDER BY detail) FROM jobq.schedule_runs WHERE schedule LIKE 'r-m%' AND outcome = 'failed' AND job_id IS NULL}),
+	'role "maker", who made it, may not enqueue to queue "guarded"; role "member", who made it, may not enqueue to queue "guarded"', 'which says why');
+is(sql(q{SELECT count(*) FROM jobq.jobs WHERE queue = 'guarded'}), $jobs + 1, 'and has no job');
+sql(q{SELECT jobq.grant_queue('guarded', 'maker', '{enqueue}'); GRANT crew TO member});
+is(next_minute(), 'maker enqueued, member enqueued, super enqueued', 'until they may again');
+is(sql(q{SELECT count(last_error) FROM jobq.schedules WHERE name LIKE 'r-%'}), '0', 'and all is well');
+once_each('rights');
+sql(q{SELECT jobq.drop_queue('guarded', force => true); DROP OWNED BY maker, crew; DROP ROLE maker, crew, member});
+
 # ---- a crash between the job and its commit
 sql(q{SELECT jobq.schedule('crash', '* * * * *', 'q')});
 my $lock = JobqSession->new($node);
