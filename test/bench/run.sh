@@ -4,7 +4,7 @@
 #	bash test/bench/run.sh [SECTION...]
 #
 # Sections, all of them when none is named:
-#	enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues
+#	enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues limits
 #	group_enqueue groups group_claim group_cycles group_fair
 #
 # Environment:
@@ -34,7 +34,7 @@ profile=${PROFILE:-}
 unset PROFILE # the server's build rules take it for compiler flags
 PROFILE_DIR=$(realpath "${PROFILE_DIR:-.}")
 [ -z "${OUT:-}" ] || OUT=$(realpath "$OUT")
-sections=(enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues
+sections=(enqueue enqueue_many drain life one_by_one snapshot claim latency waiters one_transaction queues limits
 	group_enqueue groups group_claim group_cycles group_fair)
 chosen=("${@:-all}")
 [ "${chosen[*]}" != all ] || chosen=("${sections[@]}")

@@ -299,3 +299,51 @@ section_queues()
 	# "No slower": what is left to noise.
 	pairs '1,000 queues / 1 queue' '>=0.95' many_queues one_queue
 }
+
+# ---- limits: jobs per second of a queue without any, against one that has all of them, which never hold a job back, and unique keys
+
+# A new queue; "on": with limits.
+limited()
+{
+	unique=0
+	fresh jobq
+	[ "$1" = on ] || return 0
+	unique=1
+	sql -c "SELECT jobq.alter_queue('q', concurrency => 10000, rate_limit => 1000000, rate_burst => 1000000, ageing => true)" >/dev/null
+}
+
+# limited_enqueue on|off SCRIPT CLIENTS JOBS
+limited_enqueue()
+{
+	local unique
+	limited "$1"
+	ENQUEUE_ONLY=1 measure jobq "$BENCH/sql/$2.sql" "$3" "$4" -T "$SECS" -D unique=$unique
+}
+
+# limited_take on|off SCRIPT CLIENTS THOUSANDS pgbench-arguments...
+limited_take()
+{
+	local unique script=$2 clients=$3 thousands=$4
+	limited "$1"
+	shift 4
+	pgb 2 "$BENCH/sql/limits_enqueue_many_1000.sql" -t $((thousands / 2)) -D unique=$unique
+	settle
+	measure jobq "$BENCH/sql/$script.sql" "$clients" 0 "$@"
+}
+
+without_ones() { limited_enqueue off limits_enqueue_1 4 1; }
+with_ones() { limited_enqueue on limits_enqueue_1 4 1; }
+without_many() { limited_enqueue off limits_enqueue_many_1000 2 1000; }
+with_many() { limited_enqueue on limits_enqueue_many_1000 2 1000; }
+without_take_100() { limited_take off take_100 2 $((BACKLOG / 1000)) -t $((BACKLOG * 9 / 10 / 200)); }
+with_take_100() { limited_take on take_100 2 $((BACKLOG / 1000)) -t $((BACKLOG * 9 / 10 / 200)); }
+without_take_1() { limited_take off take_1 4 $((ONES / 1000)) -T "$SECS"; }
+with_take_1() { limited_take on take_1 4 $((ONES / 1000)) -T "$SECS"; }
+
+section_limits()
+{
+	pairs 'enqueue, no limits / all' '<=1.3' without_ones with_ones
+	pairs 'enqueue_many 1,000, no limits / all' '<=1.3' without_many with_many
+	pairs 'dequeue, complete by 100, no limits / all' '<=1.3' without_take_100 with_take_100
+	pairs 'dequeue, complete, no limits / all' '<=1.3' without_take_1 with_take_1
+}
