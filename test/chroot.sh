@@ -2,15 +2,20 @@
 # Shows that a fresh minimal Debian needs nothing but the checkout: runs the README's two commands in a new chroot.
 # As root, on Debian, with debootstrap. Not part of check-all.
 #
-#	bash test/chroot.sh [-w] [-k] [-n] [command ...]
+#	bash test/chroot.sh [-w] [-k] [-n] [-f FILE]... [command ...]
 #
-#	-w    the working tree as it stands, not the last commit
-#	-k    keep the chroot and print where it is
-#	-n    a new base system even when one is cached
+#	-w        the working tree as it stands, not the last commit
+#	-k        keep the chroot and print where it is
+#	-n        a new base system even when one is cached
+#	-f FILE   this file, too, at the same place
 #
 # The commands are given as one argument each; without any: 'bash test/demo.sh' and 'bash test/check-all.sh'.
 # Mirror and suite are those of this machine's apt. The base system is kept in ${XDG_CACHE_HOME:-/var/tmp}.
 # All mounts and processes live in namespaces of their own and end with this script.
+#
+# What is downloaded there (apt's packages, the drivers of test/clients) comes the way that it comes to this machine: with its resolver,
+# its proxies, its own certificates (/usr/local/share/ca-certificates), /etc/pip.conf and /etc/npmrc, and these variables as far as they
+# are set: see pass() below. A user's own files, which may hold passwords, are not copied unless -f names them: -f ~/.m2/settings.xml
 set -u
 
 die()
@@ -30,11 +35,16 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 working_tree=
 keep=
 new=
-while getopts wkn opt; do
+files=(/etc/pip.conf /etc/npmrc)
+while getopts wknf: opt; do
 	case $opt in
 		w) working_tree=1 ;;
 		k) keep=1 ;;
 		n) new=1 ;;
+		f)
+			[ -r "$OPTARG" ] || die "cannot read $OPTARG"
+			files+=("$(realpath -s "$OPTARG")")
+			;;
 		*) exit 2 ;;
 	esac
 done
@@ -67,6 +77,12 @@ suite=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
 mirror=$(apt_sources | awk -v s="$suite" '$2 == s && / main( |$)/ { print $1; exit }')
 [ -n "$mirror" ] || die "apt has no source with suite $suite and component main"
 echo "== $suite from $mirror"
+
+# A file or directory of this machine at the same place in the chroot; what links point to, not the links.
+copy_in()
+{
+	mkdir -p "$root$(dirname "$1")" && cp -RL --preserve=mode "$1" "$root$(dirname "$1")/" || die "cannot copy $1"
+}
 
 keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 start_all=$SECONDS
@@ -110,14 +126,36 @@ cp -L /etc/resolv.conf "$root/etc/resolv.conf" 2>/dev/null
 cp -L /etc/hosts "$root/etc/hosts" 2>/dev/null
 apt_sources | awk -v s="$suite" 'index($2, s) == 1 && ($2 == s || $2 ~ /-(updates|security)$/) { print "deb", $0 }' >"$root/etc/apt/sources.list"
 apt-config dump | grep -E '^Acquire::(http|https|ForceIPv4|Check-Valid-Until|Check-Date)' >"$root/etc/apt/apt.conf.d/90host"
-if [ -e /etc/ssl/certs/ca-certificates.crt ] && grep -qE 'https:' "$root/etc/apt/sources.list" "$root/etc/apt/apt.conf.d/90host"; then
-	mkdir -p "$root/etc/ssl/certs"
-	cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
-	echo 'Acquire::https::CaInfo "/etc/ssl/certs/ca-certificates.crt";' >>"$root/etc/apt/apt.conf.d/90host"
+
+# And what it needs to reach registries. Its own certificates: whoever installs ca-certificates in there, as the drivers' languages do,
+# gets them with the others, also for Java; until then there is this machine's bundle of all.
+bundle=/etc/ssl/certs/ca-certificates.crt
+local_certs=/usr/local/share/ca-certificates
+[ -z "$(find "$local_certs" -name '*.crt' 2>/dev/null)" ] || copy_in "$local_certs"
+if [ -e "$bundle" ] && { [ -e "$root$local_certs" ] || grep -qE 'https:' "$root/etc/apt/sources.list" "$root/etc/apt/apt.conf.d/90host"; }; then
+	copy_in "$bundle"
+	echo "Acquire::https::CaInfo \"$bundle\";" >>"$root/etc/apt/apt.conf.d/90host"
 fi
-proxies=()
-for v in http_proxy https_proxy no_proxy; do
-	[ -z "${!v:-}" ] || proxies+=("$v=${!v}")
+[ ! -x "$root/usr/sbin/update-ca-certificates" ] || chroot "$root" update-ca-certificates >/dev/null
+for f in "${files[@]}"; do
+	[ ! -e "$f" ] || copy_in "$f"
+done
+settings=()
+pass()
+{
+	local v
+	for v in "$@"; do
+		[ -z "${!v:-}" ] || settings+=("$v=${!v}")
+	done
+}
+pass http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY
+pass PIP_INDEX_URL PIP_EXTRA_INDEX_URL PIP_TRUSTED_HOST PIP_DEFAULT_TIMEOUT npm_config_registry NPM_CONFIG_REGISTRY
+pass GOPROXY GONOPROXY GOPRIVATE GOINSECURE GOSUMDB GONOSUMDB MAVEN_OPTS MAVEN_ARGS
+# These name a file.
+for v in SSL_CERT_FILE NODE_EXTRA_CA_CERTS PIP_CERT REQUESTS_CA_BUNDLE CURL_CA_BUNDLE; do
+	[ -f "${!v:-}" ] || continue
+	pass "$v"
+	[ -e "$root${!v}" ] || copy_in "${!v}"
 done
 
 # The checkout and nothing else.
@@ -151,7 +189,7 @@ report=()
 for command in "$@"; do
 	echo "== $command"
 	start=$SECONDS
-	chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true "${proxies[@]}" \
+	chroot "$root" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root CI=true "${settings[@]}" \
 		bash -c "cd /jobq && $command" </dev/null
 	rc=$?
 	report+=("$(printf '%-32s exit status %d, %d s' "$command" $rc $((SECONDS - start)))")
@@ -165,7 +203,8 @@ if [ "$before" != "$(contents)" ]; then
 	diff <(echo "$before") <(contents)
 	failed=1
 fi
-left=$(find "$root/tmp" "$root/dev/shm" -mindepth 1 -maxdepth 1)
+# Java leaves a directory wherever it has run, be it in the installation of its package.
+left=$(find "$root/tmp" "$root/dev/shm" -mindepth 1 -maxdepth 1 ! -name 'hsperfdata_*')
 if [ -n "$left" ]; then
 	echo "left behind: ${left//$root/}"
 	failed=1
