@@ -132,7 +132,7 @@ store_dependencies_hold(StoreTable *dependency, int64 job_id, int64 near, int n)
 	InitDirtySnapshot(look.dirty);
 	look_on(&look, &from, true, LOOK_AHEAD);
 	/* members of an open batch may have come and gone in any number */
-	if (look.found < n && n == 1)
+	if (look.found < n && near > job_id)
 		look_on(&look, &itself, true, 0);
 	if (look.found < n)
 	{
