@@ -155,6 +155,47 @@ depend_is_watched(const DependNote *note)
 	return true;
 }
 
+bool
+depend_nothing_to_do(void)
+{
+	int32 queue_id = 0;
+
+	for (int i = 0; i < depend_notes.n; i++)
+	{
+		DependNote *note = DEPEND_NOTE(i);
+
+		if (note->kind > DEPEND_MOVED)
+			return false;
+		if (note->queue_id != queue_id && depend_is_watched(note))
+			return false;
+		queue_id = note->queue_id;
+	}
+	return true;
+}
+
+bool
+depend_may_prepare(void)
+{
+	StoreTable *dependency = store_open(TABLE_DEPENDENCY);
+	Snapshot snapshot = store_snapshot();
+	bool may = true;
+
+	for (int i = 0; i < depend_notes.n && may; i++)
+	{
+		StoreScan scan;
+
+		may = DEPEND_NOTE(i)->kind <= DEPEND_MOVED;
+		if (!may)
+			break;
+		store_dependencies_on(&scan, dependency, snapshot, DEPEND_NOTE(i)->job);
+		may = !store_scan_next(&scan);
+		store_scan_end(&scan);
+	}
+	store_snapshot_done(snapshot);
+	store_close(dependency);
+	return may;
+}
+
 void
 depend_sweep_soon(void)
 {
@@ -183,16 +224,18 @@ forget(void)
 }
 
 static void
+precommit(bool prepare)
+{
+	if (depend_notes.n > 0)
+		depend_precommit(prepare);
+	closed = true;
+}
+
+static void
 xact_callback(XactEvent event, void *arg)
 {
 	switch (event)
 	{
-		case XACT_EVENT_PRE_COMMIT:
-		case XACT_EVENT_PRE_PREPARE:
-			if (depend_notes.n > 0)
-				depend_precommit(event == XACT_EVENT_PRE_PREPARE);
-			closed = true;
-			break;
 		case XACT_EVENT_COMMIT:
 			if (sweep)
 				ask_for_sweep();
@@ -224,6 +267,7 @@ subxact_callback(SubXactEvent event, SubTransactionId subid, SubTransactionId pa
 void
 depend_init(void)
 {
+	xact_precommit_jobs = precommit;
 	RegisterXactCallback(xact_callback, NULL);
 	RegisterSubXactCallback(subxact_callback, NULL);
 }

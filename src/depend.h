@@ -90,6 +90,15 @@ extern void depend_watch(QueueInfo *queue, bool wait);
  */
 extern bool depend_is_watched(const DependNote *note);
 
+/* Whether the notes are of no consequence: jobs that ended in queues whose jobs nobody waits for. In pre-commit. */
+extern bool depend_nothing_to_do(void);
+
+/*
+ * Whether a transaction may be prepared: it ends jobs that nobody waits for as far as can be seen, and changes nothing else. No stripes:
+ * it would keep them. Who comes to wait for such a job is seen to by the sweep, which follows a COMMIT PREPARED.
+ */
+extern bool depend_may_prepare(void);
+
 /* Called in pre-commit, before groups are seen to; see letgo.c. */
 typedef void (*DependPrecommit)(bool prepare);
 extern DependPrecommit depend_precommit;

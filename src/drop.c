@@ -183,15 +183,10 @@ delete_everything(QueueInfo *queue)
 		.result = SPI_OK_DELETE,
 		.nargs = 1,
 		.argtypes = {INT4OID}};
-	static SpiStatement jobs = {.sql = "SELECT id FROM jobq.job WHERE queue_id = $1",
+	static SpiStatement jobs = {.sql = "SELECT id, after_dead IS NOT NULL FROM jobq.job WHERE queue_id = $1",
 								.result = SPI_OK_SELECT,
 								.nargs = 1,
 								.argtypes = {INT4OID}};
-	static SpiStatement waiting = {
-		.sql = "DELETE FROM jobq.dependency d USING jobq.job j WHERE j.id = d.job_id AND j.queue_id = $1",
-		.result = SPI_OK_DELETE,
-		.nargs = 1,
-		.argtypes = {INT4OID}};
 	Datum value = Int32GetDatum(id);
 	bool any;
 	bool isnull;
@@ -209,10 +204,15 @@ delete_everything(QueueInfo *queue)
 		any |= delete_visible(TABLE_HELD, id, snapshot);
 		store_snapshot_done(snapshot);
 	} while (any);
-	spi_run(&waiting, &value, NULL);
-	/* others may come to wait for them until this is committed */
+	/* until this is committed, others may come to wait for them, and to be waited for by batches */
 	for (uint64 i = spi_run(&jobs, &value, NULL); i > 0; i--)
-		depend_ended(queue, DatumGetInt64(spi_value(i - 1, 1, &isnull)), ENDED_REMOVED);
+	{
+		int64 job_id = DatumGetInt64(spi_value(i - 1, 1, &isnull));
+
+		depend_ended(queue, job_id, ENDED_REMOVED);
+		if (DatumGetBool(spi_value(i - 1, 2, &isnull)))
+			depend_note(DEPEND_LEFT, job_id, 0);
+	}
 	spi_run(&failures, &value, NULL);
 	spi_run(&lines, &value, NULL);
 	delete_from("job_group", id);

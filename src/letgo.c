@@ -70,7 +70,8 @@ typedef struct Waiter
 	int64 id;       /* hash key */
 	int64 near;     /* one that it waited for */
 	int releasing;  /* rows that are still to be seen to, for want of its stripe */
-	char policy;    /* after_dead; 0: not read yet */
+	char policy;    /* see policy_of() */
+	bool read;      /* it was, in this round */
 	bool exclusive; /* its stripe is wanted so */
 	bool left;      /* it waits no more: all its rows go */
 	bool close;     /* its batch is closed */
@@ -226,20 +227,36 @@ read_job(LetGo *g, int64 id)
 	return store_job_fetch(g->retire.job, g->snapshot, id, NULL, g->job);
 }
 
+/* Finds the ticket of a job that waits for others; its row stands in g->job then. False: it waits no more. */
+static bool
+find_pending(LetGo *g, int64 id, QueueInfo **queue, Ticket *ticket)
+{
+	StoreTable *delayed = store_open_once(&g->retire.delayed, TABLE_DELAYED);
+
+	if (!read_job(g, id))
+		return false;
+	*queue = meta_queue_by_id(DatumGetInt32(slot_value(g->job, Anum_job_queue_id)));
+	return *queue && store_ticket_find(TABLE_DELAYED, delayed, g->snapshot, id, (*queue)->id, 0, ticket) &&
+		   TIMESTAMP_IS_NOEND(ticket->visible_at);
+}
+
+/* after_dead of a job; 0: it waits no more, so that a row of it is left over, and goes. */
 static char
 policy_of(LetGo *g, Waiter *w)
 {
+	QueueInfo *queue;
+	Ticket ticket;
 	bool isnull;
 	Datum policy;
 
-	if (w->policy == 0)
+	if (!w->read)
 	{
-		w->policy = 'w';
-		if (read_job(g, w->id))
+		w->read = true;
+		w->policy = 0;
+		if (find_pending(g, w->id, &queue, &ticket))
 		{
 			policy = slot_datum(g->job, Anum_job_after_dead, &isnull);
-			if (!isnull)
-				w->policy = DatumGetChar(policy);
+			w->policy = isnull ? 0 : DatumGetChar(policy);
 		}
 	}
 	return w->policy;
@@ -250,7 +267,7 @@ delete_row(LetGo *g, const Dependency *row)
 {
 	ItemPointerData tid = row->tid;
 
-	/* only by hand can it be locked; that is not waited for here */
+	/* one that ended the other job is about to delete it, too, or it is locked by hand: that is not waited for here */
 	if (store_delete(g->dependency, &tid, false) != TM_Ok)
 		depend_sweep_soon();
 }
@@ -404,19 +421,6 @@ delete_rows(LetGo *g, int64 id, bool on_itself)
 	store_scan_end(&scan);
 }
 
-/* Finds the ticket of a job that waits for others; its row stands in g->job then. False: it waits no more. */
-static bool
-find_pending(LetGo *g, int64 id, QueueInfo **queue, Ticket *ticket)
-{
-	StoreTable *delayed = store_open_once(&g->retire.delayed, TABLE_DELAYED);
-
-	if (!read_job(g, id))
-		return false;
-	*queue = meta_queue_by_id(DatumGetInt32(slot_value(g->job, Anum_job_queue_id)));
-	return *queue && store_ticket_find(TABLE_DELAYED, delayed, g->snapshot, id, (*queue)->id, 0, ticket) &&
-		   TIMESTAMP_IS_NOEND(ticket->visible_at);
-}
-
 /* Takes that ticket, or leaves it to who has it in hand, and to the scheduler after that. */
 static bool
 take_pending(LetGo *g, int64 id, QueueInfo **queue, Ticket *ticket)
@@ -464,12 +468,7 @@ see_waiter(LetGo *g, Waiter *w)
 		return;
 	}
 	if (w->left)
-	{
-		delete_rows(g, w->id, false);
 		return;
-	}
-	if (w->close)
-		delete_rows(g, w->id, true);
 	if (w->cancel)
 		cancel_job(g, w);
 	if (w->joined && !find_pending(g, w->id, &queue, &ticket))
@@ -497,7 +496,10 @@ do_round(LetGo *g)
 	g->snapshot = store_snapshot();
 	hash_seq_init(&seq, g->waiters);
 	while ((w = hash_seq_search(&seq)) != NULL)
+	{
 		w->releasing = 0;
+		w->read = false;
+	}
 	hash_seq_init(&seq, g->unsure);
 	while ((u = hash_seq_search(&seq)) != NULL)
 		see_unsure(g, u);
@@ -555,7 +557,11 @@ by_id(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* Lets go of all that nothing holds back, in the order of their ids. */
+/*
+ * Lets go of all that nothing holds back, in the order of their ids. Before that the rows of jobs that wait no more go, and those which
+ * keep batches open: only now, when no stripe is given back any more. Another transaction that found them in our hands would leave them
+ * to us, and we might be rolled back after its commit.
+ */
 static void
 let_all_go(LetGo *g)
 {
@@ -564,10 +570,17 @@ let_all_go(LetGo *g)
 	Waiter *w;
 	int n = 0;
 
+	CommandCounterIncrement();
+	g->snapshot = store_snapshot();
 	hash_seq_init(&seq, g->waiters);
 	while ((w = hash_seq_search(&seq)) != NULL)
+	{
+		if (w->left || w->close)
+			delete_rows(g, w->id, !w->left);
 		if (w->exclusive && !w->left)
 			ids[n++] = w->id;
+	}
+	store_snapshot_done(g->snapshot);
 	qsort(ids, n, sizeof(int64), by_id);
 	CommandCounterIncrement();
 	g->snapshot = store_snapshot();
@@ -599,33 +612,6 @@ settle(LetGo *g)
 	let_all_go(g);
 }
 
-/*
- * Whether a transaction may be prepared: it ends jobs that nobody waits for as far as can be seen, and changes nothing else. No stripes:
- * it would keep them. Who comes to wait for such a job is seen to by the sweep, which follows a COMMIT PREPARED.
- */
-static bool
-may_prepare(void)
-{
-	StoreTable *dependency = store_open(TABLE_DEPENDENCY);
-	Snapshot snapshot = store_snapshot();
-	bool may = true;
-
-	for (int i = 0; i < depend_notes.n && may; i++)
-	{
-		StoreScan scan;
-
-		may = DEPEND_NOTE(i)->kind <= DEPEND_MOVED;
-		if (!may)
-			break;
-		store_dependencies_on(&scan, dependency, snapshot, DEPEND_NOTE(i)->job);
-		may = !store_scan_next(&scan);
-		store_scan_end(&scan);
-	}
-	store_snapshot_done(snapshot);
-	store_close(dependency);
-	return may;
-}
-
 /* A hash table by job id. */
 static HTAB *
 by_job(const char *name, Size entrysize)
@@ -639,25 +625,6 @@ by_job(const char *name, Size entrysize)
 	return hash_create(name, 64, &ctl, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
 }
 
-/* Whether the notes are of no consequence: jobs that ended in queues whose jobs nobody waits for. */
-static bool
-nothing_to_do(void)
-{
-	int32 queue_id = 0;
-
-	for (int i = 0; i < depend_notes.n; i++)
-	{
-		DependNote *note = DEPEND_NOTE(i);
-
-		if (note->kind > DEPEND_MOVED)
-			return false;
-		if (note->queue_id != queue_id && depend_is_watched(note))
-			return false;
-		queue_id = note->queue_id;
-	}
-	return true;
-}
-
 /* Pre-commit. Errors: 55P03 when a stripe is waited for too long; 55000 a batch that a member was added to does not wait any more. */
 static void
 before_commit(bool prepare)
@@ -666,9 +633,9 @@ before_commit(bool prepare)
 	MemoryContext old;
 	LetGo g;
 
-	if (nothing_to_do())
+	if (depend_nothing_to_do())
 		return;
-	if (prepare && may_prepare())
+	if (prepare && depend_may_prepare())
 		return;
 	if (prepare)
 		ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

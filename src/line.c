@@ -545,6 +545,7 @@ pay(bool prepare)
 	int *order;
 	int n = 0;
 
+	closed = true;
 	if (notes.n == 0)
 		return;
 	if (prepare)
@@ -605,10 +606,9 @@ jobq_joining(PG_FUNCTION_ARGS)
 static void
 xact_callback(XactEvent event, void *arg)
 {
-	/* runs before the callback of xact.c, which has us pay */
-	closed = event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE;
 	if (event != XACT_EVENT_COMMIT && event != XACT_EVENT_ABORT && event != XACT_EVENT_PREPARE)
 		return;
+	closed = false;
 	list_empty(&notes);
 	if (notes_context)
 		MemoryContextReset(notes_context);

@@ -157,11 +157,15 @@ sweep(Maintain *m)
 void
 sweep_run(Maintain *m)
 {
+	bool asked;
 	bool all;
 
 	SpinLockAcquire(&m->db->mutex);
+	asked = m->db->sweep_at == DT_NOBEGIN;
 	m->db->sweep_at = DT_NOEND;
 	SpinLockRelease(&m->db->mutex);
+	/* for what is behind us */
+	busy = busy || (asked && position.queue_id != 0);
 	running = true;
 	if (!maintain_begin(m))
 	{
@@ -171,13 +175,13 @@ sweep_run(Maintain *m)
 	all = sweep(m);
 	maintain_end(m);
 	running = false;
-	/* its own commit asks for another one where it met a ticket in other hands */
-	busy = busy || sweep_due(m) == DT_NOBEGIN;
 	if (!all)
 	{
-		look_again(m, DT_NOBEGIN);
+		/* to go on; DT_NOBEGIN is somebody who asks, this commit, too, where it met a ticket in other hands */
+		look_again(m, clock_now());
 		return;
 	}
+	busy = busy || sweep_due(m) == DT_NOBEGIN;
 	memset(&position, 0, sizeof(position));
 	backoff = !busy ? 0 : backoff == 0 ? BUSY_FIRST : Min(backoff * 2, BUSY_LONGEST);
 	if (busy)

@@ -86,6 +86,7 @@ static PendingList jobs = {NULL, sizeof(PendingJob), 0, 0};
 #define SEARCH_BACK 8
 #define RANGE_GAP 1024
 
+XactPrecommit xact_precommit_jobs = NULL;
 XactPrecommit xact_precommit = NULL;
 static bool active = false; /* this transaction owes something */
 static DbSlot *db = NULL;
@@ -597,17 +598,29 @@ before_commit(bool prepare)
 	}
 }
 
+/* A drop is waited for while no stripe is held, and nobody waits for what depend.c counts: who drops may do both. */
+static void
+precommit(bool prepare)
+{
+	before_commit(prepare);
+	xact_precommit_jobs(prepare);
+	xact_precommit(prepare);
+}
+
 static void
 xact_callback(XactEvent event, void *arg)
 {
 	if (!active)
+	{
+		/* nothing is owed, and from here on nothing can be */
+		if (event == XACT_EVENT_PRE_COMMIT || event == XACT_EVENT_PRE_PREPARE)
+			precommit(event == XACT_EVENT_PRE_PREPARE);
 		return;
+	}
 	switch (event)
 	{
 		case XACT_EVENT_PRE_COMMIT:
-			before_commit(false);
-			if (xact_precommit)
-				xact_precommit(false);
+			precommit(false);
 			flush_choose();
 			break;
 		case XACT_EVENT_PRE_PREPARE:
@@ -619,9 +632,7 @@ xact_callback(XactEvent event, void *arg)
 			if (dropped_here(0))
 				ereport(ERROR, (errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 								errmsg("cannot PREPARE a transaction that has dropped a queue")));
-			before_commit(true);
-			if (xact_precommit)
-				xact_precommit(true);
+			precommit(true);
 			break;
 		case XACT_EVENT_PREPARE:
 			/* no callback tells of COMMIT PREPARED: the scheduler recounts and rescans when no prepared transaction is left */

@@ -23,7 +23,8 @@
  * fail. Set once, at the start.
  */
 typedef void (*XactPrecommit)(bool prepare);
-extern XactPrecommit xact_precommit;
+extern XactPrecommit xact_precommit_jobs; /* takes the stripes of jobs */
+extern XactPrecommit xact_precommit;      /* and after it, those of groups */
 extern void xact_init(void);
 
 /* Brackets of a verb: what is written between them is ours. Every verb ends with a CommandCounterIncrement. */

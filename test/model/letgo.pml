@@ -4,7 +4,7 @@
  *
  *	- Jobs: D1 and D2 end. W waits for D1, for both, or is a batch. V waits for D1, or for W. JOBS_OF tells which share a stripe.
  *	- A row says that one job waits for another: there = it is committed, rdel = who has deleted it and rins = who has inserted it, or
- *	  what replaces it, in a transaction that is still open. marked: the other one is dead, and still waited for.
+ *	  what replaces it, in a transaction that is still open. marked: the other one did not complete, and is still waited for.
  *	- A ticket of W or V is what has been committed about it, wst; tdel = who has the ticket in hand, tnew = what becomes of it; ver
  *	  tells two tickets of a job apart.
  *	- A snapshot is a copy: sr = rows, st = tickets and their versions, live and dead = jobs.
@@ -139,6 +139,12 @@ hidden byte gi, gk;	/* scratch, within a step */
 #define WANTED (en | un | wa)
 #endif
 
+#ifdef POLICY
+#define KEPT && 0		/* its history is not kept: of what is not known any more it is taken that it is done */
+#else
+#define KEPT
+#endif
+
 /* gk: the rows that hold somebody back and that nobody is deleting, as a dirty snapshot shows them to p */
 inline look(p)
 {
@@ -174,7 +180,18 @@ inline delete_row(p, r)
 	fi
 }
 
-/* Puts a row in the place of one: the other job is dead, and waited for. */
+/* The same with all of a set that the snapshot shows. */
+inline delete_rows(p, rows)
+{
+	gi = 0;
+	do
+	:: gi < NR -> if :: HAS(sr & (rows), gi) -> delete_row(p, gi) :: else fi; gi++
+	:: else -> break
+	od;
+	gi = 0
+}
+
+/* Puts a row in the place of one: the other job did not complete, and is waited for; or, with POLICY, that is why somebody is cancelled. */
 inline mark_row(p, r)
 {
 	if
@@ -323,6 +340,9 @@ inline note_lost()
 			gk = gk | BIT(WAITER(gi));
 			if
 			:: gi != W_OPEN && !HAS(marked, gi) && !HAS(live, ON(gi)) -> un = un | BIT(ON(gi)); wa = wa | BIT(WAITER(gi))
+#ifdef POLICY
+			:: HAS(marked, gi) -> ca = ca | BIT(WAITER(gi)); wa = wa | BIT(WAITER(gi)); ex = ex | BIT(WAITER(gi))
+#endif
 			:: else
 			fi
 		:: else
@@ -356,7 +376,7 @@ inline see_unsure(p)
 			if
 			:: HAS(live, gi) -> en = en & (255 - BIT(gi)); known = known & (255 - BIT(gi))
 			:: else ->
-				if :: HAS(dead, gi) -> bad = bad | BIT(gi) :: else -> bad = bad & (255 - BIT(gi)) fi;
+				if :: HAS(dead, gi) KEPT -> bad = bad | BIT(gi) :: else -> bad = bad & (255 - BIT(gi)) fi;
 				if :: !HAS(known, gi) -> stable = 0 :: else fi;
 				en = en | BIT(gi); known = known | BIT(gi)
 			fi
@@ -377,11 +397,12 @@ inline settle_row(p, r)
 	:: HAS(bad, ON(r)) && HAS(dead, gk) -> delete_row(p, r)
 #endif
 	:: else ->
+#ifndef NOT_MARKED
+		mark_row(p, r);
+#endif
 #ifdef POLICY
 		ca = ca | BIT(gk); ex = ex | BIT(gk);
 		if :: !HOLDS(p, gk, 1) -> stable = 0 :: else fi
-#else
-		mark_row(p, r)
 #endif
 	fi;
 	gk = 0
@@ -540,7 +561,26 @@ again:
 	fi;
 #endif
 
-round:
+	/* ---------------- stripes ---------------- */
+more:
+	if
+	:: d_step {
+#ifndef KEEPS_STRIPES
+		give_stripes_back(p);
+#endif
+		sr = 0; st = 0; live = 0; dead = 0; stable = 0; r = 0; next_stripe()
+	}
+	fi;
+	do
+	:: atomic { r == 4 -> r = 0; break }
+	:: d_step { r < 4 && FREE(p, r) && (JOBS_OF(r) & WANTED & WANTED_EXCLUSIVE) && (shared[r] & (255 - ME(p))) == 0 ->
+			exclusive[r] = p; r++; next_stripe() }
+	:: d_step { r < 4 && FREE(p, r) && !(JOBS_OF(r) & WANTED & WANTED_EXCLUSIVE) ->
+			shared[r] = shared[r] | ME(p); r++; next_stripe() }
+	:: atomic { r < 4 && ab > 0 -> ab--; goto undo }	/* it has waited for too long */
+	od;
+
+	/* ---------------- a round ---------------- */
 	if
 	:: d_step {
 		stable = 1;
@@ -604,23 +644,15 @@ round:
 			next_waiter()
 		}
 	:: d_step { w <= V && HOLDS(p, w, HAS(ex, w)) && HAS(left, w) ->
-			gi = 0;
-			do
-			:: gi < NR -> if :: HAS(sr, gi) && HAS(OF(w), gi) -> delete_row(p, gi) :: else fi; gi++
-			:: else -> break
-			od;
-			gi = 0; next_waiter()
+#ifdef LEAVES_EARLY
+			delete_rows(p, OF(w));
+#endif
+			next_waiter()
 		}
 	:: atomic { w <= V && HOLDS(p, w, HAS(ex, w)) && !HAS(left, w) ->
-			if
-			:: HAS(cl, w) && HAS(sr, W_OPEN) ->
-				d_step { sees = asks; asks = 0; delete_row(p, W_OPEN) };
-#ifndef CLOSED_BY_TWO
-				if :: asks -> goto undo :: else fi;		/* somebody else closes it, who may be rolled back */
+#ifdef CLOSES_EARLY
+			if :: HAS(cl, w) -> d_step { delete_rows(p, BIT(W_OPEN)) } :: else fi;
 #endif
-				d_step { asks = asks | sees; sees = 0 }
-			:: else
-			fi;
 			if
 			:: HAS(ca, w) ->
 				d_step {
@@ -673,27 +705,21 @@ round:
 		}
 	od;
 	if
-	:: atomic { stable -> stable = 0; goto let_all_go }
-	:: else
+	:: atomic { stable -> stable = 0 }
+	:: else -> goto more
 	fi;
 
-	/* ---------------- stripes ---------------- */
-	d_step {
-#ifndef KEEPS_STRIPES
-		give_stripes_back(p);
-#endif
-		sr = 0; st = 0; live = 0; dead = 0; stable = 0; r = 0; next_stripe()
-	};
-	do
-	:: atomic { r == 4 -> r = 0; goto round }
-	:: d_step { r < 4 && FREE(p, r) && (JOBS_OF(r) & WANTED & WANTED_EXCLUSIVE) && (shared[r] & (255 - ME(p))) == 0 ->
-			exclusive[r] = p; r++; next_stripe() }
-	:: d_step { r < 4 && FREE(p, r) && !(JOBS_OF(r) & WANTED & WANTED_EXCLUSIVE) ->
-			shared[r] = shared[r] | ME(p); r++; next_stripe() }
-	:: atomic { r < 4 && ab > 0 -> ab--; goto undo }	/* it has waited for too long */
-	od;
-
-let_all_go:
+	/* let_all_go */
+	if
+	:: left != 0 || cl != 0 ->
+		d_step { snap(p) };
+		d_step {
+			if :: HAS(cl, W) -> delete_rows(p, BIT(W_OPEN)) :: else fi;
+			if :: HAS(left, W) -> delete_rows(p, OF(W)) :: else fi;
+			if :: HAS(left, V) -> delete_rows(p, OF(V)) :: else fi
+		}
+	:: else
+	fi;
 	if
 	:: d_step { snap(p); w = W; next_to_go() }
 	fi;

@@ -5,7 +5,7 @@
  *	- what is asked for is taken before the first look, and what comes after that leads to another sweep, whichever jobs this one is at;
  *	- a ticket that is busy leads to another sweep, in whichever transaction it was found to be so.
  *
- * Variants: TAKES_LATE, FORGETS each drop one of them.
+ * Variants: TAKES_LATE, FORGETS each drop one of them; FORGETS_BETWEEN drops the first for what comes between two transactions.
  */
 #define LAST 1			/* transactions of a sweep, from 0 */
 
@@ -50,7 +50,7 @@ proctype Scheduler()
 	:: atomic { asked || at > 0 -> skip };
 #ifndef TAKES_LATE
 		d_step {
-#ifndef FORGETS
+#if !defined(FORGETS) && !defined(FORGETS_BETWEEN)
 			if :: at > 0 && asked -> again = 1 :: else fi;
 #endif
 			asked = 0
@@ -61,6 +61,9 @@ proctype Scheduler()
 		d_step { if :: at > 0 && asked -> again = 1 :: else fi; asked = 0 };
 #endif
 		d_step { commit(notes); notes = 0 };
+#ifdef FORGETS_BETWEEN
+		d_step { if :: asked -> again = 1 :: else fi };
+#endif
 		d_step {
 			if
 			:: at < LAST -> at++
