@@ -20,6 +20,9 @@
  *	- stripes are taken in their order. What turns out to be needed in
  *	  addition is taken by giving all back and taking all anew, and then all
  *	  looks are repeated;
+ *	- what keeps a batch open, and the rows of a job that waits no more, go
+ *	  only when no stripe is given back any more: another transaction that
+ *	  found them in our hands would leave them to us;
  *	- a job is let go by who deletes its ticket. A ticket in other hands is
  *	  not waited for: the scheduler sees to it (sweep.c).
  *

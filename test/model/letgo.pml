@@ -394,7 +394,7 @@ inline settle_row(p, r)
 	if
 	:: !HAS(bad, ON(r)) -> delete_row(p, r)
 #ifndef KEEPS_ROW_OF_NOBODY
-	:: HAS(bad, ON(r)) && HAS(dead, gk) -> delete_row(p, r)
+	:: HAS(bad, ON(r)) && !HAS(st, gk - W) -> delete_row(p, r)
 #endif
 	:: else ->
 #ifndef NOT_MARKED
