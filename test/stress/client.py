@@ -136,6 +136,9 @@ class Client:
 		self.journal.write('fin', x=n, how='rollback')
 		try:
 			self.execute('ROLLBACK')
+		except Lost:
+			self.journal.write('gone', x=n)
+			raise
 		finally:
 			self.journal.write('end', x=n, f='r')
 

@@ -207,6 +207,11 @@ class GroupOracle(Oracle):
 		seen = [t for times in (self.undone, self.blind) for t in times.get(job.queue, ())]
 		if tries + sum(t < lease.call.t1 for t in seen) >= 3:
 			return lease.call		# an attempt may have been counted for claims that were rolled back
+		# its next attempt tells of one that nobody saw: whoever had it ended before he could say so
+		known = max((d.attempt for d in job.deliveries if d.token < lease.token and d.status != 'r'), default=0)
+		later = next((d for d in job.deliveries if d.token > lease.token), None)
+		if later and later.attempt > known + 1 and any(t < lease.call.t1 for t in self.blind.get(job.queue, ())):
+			return later.call
 		return None
 
 	def returned(self, job, lease):

@@ -157,6 +157,11 @@ def good(f):
 	f.done(b, f.take(b))
 	f.now += 0.1
 	f.done(a, f.take(a, attempt=2), 2, failures=['later'])
+	# passed, though nobody knows who had it
+	a, b = f.put(2, queue='pass')
+	f.call('w8', 'dequeue', dict(q='pass', n=1, l=1, w=0, live=1), answer=False)
+	f.done(b, f.take(b))
+	f.done(a, f.take(a, attempt=2), 2)
 	# dead: skipped; blocked and skipped; blocked and tried again
 	a, b = f.dead_head('hold')
 	f.done(b, f.take(b))
@@ -198,6 +203,13 @@ def good(f):
 	f.take(a, 'w4', x=x)
 	f.end('w4', x, 'r', 'rollback', marker=False)
 	f.done(a, f.take(a))
+	# the same by the server, which had ended the session before the client heard of it
+	a, = f.put(1)
+	x = f.begin('w7', marker=False)
+	f.act('extend', a, f.take(a, 'w7', x=x), 'ok', 'w7', x, l=2)
+	f.done(a, f.take(a, 'w2'), client='w2')
+	f.end('w7', x, 'r', 'rollback', marker=False)
+	f.journal('w7').write('gone', x=x)
 
 
 # -- the order of starts -----------------------------------------------

@@ -147,6 +147,10 @@ class Journals:
 						c.undone = e['t']
 			elif kind == 'fin':
 				xacts[e['x']].how, xacts[e['x']].fin = e['how'], e['t']
+			elif kind == 'gone':
+				# the session had ended before, at any time since its last call was sent: the answer may have waited for the client
+				x = xacts[e['x']]
+				x.fin = x.calls[-1].t0 if x.calls else x.t0
 			elif kind == 'end':
 				x = xacts[e['x']]
 				x.fate = e['f']
