@@ -5,7 +5,7 @@ use warnings;
 
 use Jobq;
 use JobqSession;
-use List::Util qw(max);
+use List::Util qw(min);
 use Test::More;
 
 my $node = jobq_node('main', conf => "fsync = off\nsynchronous_commit = off\nautovacuum_naptime = 1s\nshared_buffers = 256MB\n",
@@ -52,13 +52,14 @@ my $cycle = qq{
 		END LOOP;
 	END \$\$};
 
-# What a worker does, once: buffers of each verb, the session being warm.
+# What a worker does: buffers of each verb. The least of some rounds: a vacuum beside it has the session read catalogs again, now and then.
 sub measure
 {
 	my ($session) = @_;
-	my %b;
-	for (1, 2)
+	my %least;
+	for (1 .. 4)
 	{
+		my %b;
 		# The tickets of both lanes, fresh and returned.
 		my $id = $session->query(q{SELECT jobq.enqueue('q')});
 		$b{dequeue} = buffers($session, q{SELECT * FROM jobq.dequeue('q')});
@@ -70,8 +71,9 @@ sub measure
 		$b{complete} = buffers($session, "SELECT jobq.complete($id, $token)");
 		$b{'dequeue of nothing'} = buffers($session, q{SELECT * FROM jobq.dequeue('q')});
 		$b{'view queues'} = buffers($session, 'SELECT * FROM jobq.queues');
+		$least{$_} = min($b{$_}, $least{$_} // $b{$_}) for keys %b;
 	}
-	return %b;
+	return %least;
 }
 
 sql(q{SELECT jobq.create_queue('q', backoff => 'fixed', backoff_base => '0 s', max_attempts => 1000000, keep_completed => '0 s')});
